@@ -25,7 +25,7 @@ class GemmaWindow : public testing::TestWithParam<Case> {
     model_ = std::move(*load_model(std::string("tests/golden/gemma4/") + GetParam().model));
     backend_ = std::move(*make_backend({.name = GetParam().backend, .threads = 2}));
     DecoderOptions options;
-    options.slots = 2, options.context = 512, options.chunk = 64, options.cache_bytes = 8 << 20;
+    options.slots = 2, options.context = 512, options.prefill_chunk = 64, options.cache_bytes = 8 << 20;
     decoder_ = std::move(*Decoder::make(*backend_, model_, options));
     for (int i = 0; i < kPrompt; ++i) prompt_.push_back(i < kPrompt / 2 ? i * 37 % 500 : prompt_[i - 60]);
   }
@@ -46,10 +46,10 @@ class GemmaWindow : public testing::TestWithParam<Case> {
     return chosen;
   }
 
-  std::unique_ptr<Slot> open(int chunk, int depth, const PrefixHit& beginning = {}) {
+  std::unique_ptr<Slot> open(int chunk, int depth, const PrefixHit& hit = {}) {
     SlotOptions options;
     options.max_tokens = kAnswer, options.depth = depth;
-    auto slot = std::move(*decoder_->open(prompt_, options, DrafterKind::kLookup, beginning));
+    auto slot = std::move(*decoder_->open(prompt_, options, DrafterKind::kLookup, hit));
     while (!slot->prefilled()) EXPECT_TRUE(decoder_->prefill(*slot, chunk).ok());
     return slot;
   }
@@ -121,7 +121,7 @@ TEST_P(GemmaWindow, AFileOfASequenceLeavesOutWhatIsReleased) {
       std::ssize(snapshot.timeline.blocks()) - std::ssize(snapshot.timeline.window_blocks());
   EXPECT_GT(released, 0);
   EXPECT_LE(std::ssize(written.bytes), std::ssize(snapshot.timeline.blocks()) * limits.block_bytes -
-                                           released * limits.window_part.block_bytes + 64);
+                                           released * limits.sliding_window_part.block_bytes + 64);
   decoder_->close(*slot);
 }
 

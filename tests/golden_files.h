@@ -35,7 +35,7 @@ inline std::vector<std::int32_t> drafts_after(Decoder& decoder, Slot& slot,
     EXPECT_TRUE(decoder.prefill(slot, std::min(missing, 64)).ok());
   }
   const SamplingParams greedy;
-  std::vector<std::int32_t> round_tokens(kMaxDepth);
+  std::vector<std::int32_t> round_tokens(kMaxDraftTokens);
   DraftSlot draft;
   draft.id = slot.id;
   draft.tokens = tokens.first(static_cast<std::size_t>(pending) + 1);

@@ -94,7 +94,7 @@ class Golden : public testing::TestWithParam<Case> {
     backend_ = std::move(*backend);
     DecoderOptions options;
     options.context = 896;
-    options.chunk = 64;
+    options.prefill_chunk = 64;
     options.logit_rows = 64;
     decoder_ = std::move(*Decoder::make(*backend_, model_, options));
     const bool trained = GetParam().set.golden[0] == '/';  // within that folder

@@ -103,9 +103,9 @@ class LateState final : public State {
   std::int64_t bytes() const override { return inner_->bytes(); }
   std::int64_t block_bytes() const override { return inner_->block_bytes(); }
   std::int64_t slot_bytes() const override { return inner_->slot_bytes(); }
-  WindowPart window_part() const override { return inner_->window_part(); }
-  void release_window(std::int32_t block) override {
-    queue_->add([this, block] { inner_->release_window(block); });
+  SlidingWindowPart sliding_window_part() const override { return inner_->sliding_window_part(); }
+  void release_sliding_window(std::int32_t block) override {
+    queue_->add([this, block] { inner_->release_sliding_window(block); });
   }
   void read_block(std::int32_t block, std::span<std::byte> out) const override {
     queue_->drain();

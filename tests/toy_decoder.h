@@ -19,20 +19,20 @@ class ToyDecoder {
                       std::int64_t cache_bytes = 0)
       : ToyDecoder(make_ref_backend(), slots, toy_options, context, cache_bytes) {}
   ToyDecoder(std::unique_ptr<Backend> backend, int slots, const ToyOptions& toy_options = {},
-             std::int64_t context = 256, std::int64_t cache_bytes = 0, int max_depth = kMaxDepth)
+             std::int64_t context = 256, std::int64_t cache_bytes = 0, int max_depth = kMaxDraftTokens)
       : toy_(toy_options), backend_(std::move(backend)) {
     model_.name = "toy";
     model_.facts.width = toy_options.hidden;
     model_.facts.vocabulary = toy_options.vocabulary;
     model_.target = toy_.target;
     model_.mtp = toy_.head;
-    model_.head.state = HeadReport::State::kReady;
+    model_.mtp_head.state = HeadReport::State::kReady;
     if (toy_options.folders) add_drafters(toy_options);
     DecoderOptions options;
     options.slots = slots;
     options.recall_bytes = toy_options.folders ? 1 << 20 : 0;
     options.context = context;
-    options.chunk = 64;
+    options.prefill_chunk = 64;
     options.max_depth = max_depth;
     options.cache_bytes = cache_bytes;
     decoder_ = std::move(*Decoder::make(*backend_, model_, options));

@@ -51,14 +51,14 @@ void ToyModel::labelled_drafter(const Weight& embedding) {
   for (int token = 0; token < options.vocabulary; ++token)
     if (token % 3 != 1) logits.labels.push_back(token);
   logits.in = labelled.norm(x, ones(hidden), 1e-6F);
-  logits.head = matrix(static_cast<std::int64_t>(logits.labels.size()), hidden, 2);
+  logits.lm_head = matrix(static_cast<std::int64_t>(logits.labels.size()), hidden, 2);
   labelled.logits(std::move(logits));
   labelled.sample();
 }
 
 void ToyModel::block_drafter(const Weight& embedding, const Weight& output) {
   constexpr int kHeads = 4, kKvHeads = 2, kHeadDim = 16;
-  Attend attend;
+  Attention attend;
   attend.q_norm = ones(kHeadDim), attend.k_norm = ones(kHeadDim);
   attend.heads = kHeads, attend.kv_heads = kKvHeads, attend.head_dim = kHeadDim, attend.rotary = kHeadDim;
   for (int j = 0; j < kHeadDim / 2; ++j)
@@ -70,9 +70,9 @@ void ToyModel::block_drafter(const Weight& embedding, const Weight& output) {
   const Row feature =
       context.linear(context.input(2 * options.hidden), {matrix(options.hidden, 2 * options.hidden, 1)})[0];
   const std::vector<Row> past = context.linear(feature, {keys, values});
-  Attend append = attend;
+  Attention append = attend;
   append.q = append.k = past[0], append.v = past[1];
-  append.q_norm = attend.k_norm, append.heads = kKvHeads, append.window = 1;
+  append.q_norm = attend.k_norm, append.heads = kKvHeads, append.sliding_window = 1;
   context.attend(append);
 
   Row x = block.embed(embedding);
@@ -108,7 +108,7 @@ Row ToyModel::attention(Program& p, Row x) {
   const std::vector<Row> in =
       p.linear(x, {matrix(2 * kHeads * kHeadDim, x.width, 1), matrix(kKvHeads * kHeadDim, x.width, 1),
                    matrix(kKvHeads * kHeadDim, x.width, 1)});
-  Attend attend;
+  Attention attend;
   attend.q = in[0], attend.k = in[1], attend.v = in[2];
   attend.q_norm = ones(kHeadDim), attend.k_norm = ones(kHeadDim);
   attend.heads = kHeads, attend.kv_heads = kKvHeads, attend.head_dim = kHeadDim, attend.rotary = kRotary;

@@ -29,7 +29,7 @@ class ToyModel {
   explicit ToyModel(const ToyOptions& options = {});
 
   Program target;
-  Program head;  // Input [hidden], Tap [hidden]
+  Program head;  // Input [hidden], Capture [hidden]
   // If `folders`; the target then captures "dflash" and "eagle3" [2 hidden].
   Program context, block;      // of a block drafter
   Program features, labelled;  // of one like EAGLE-3: its rows are labelled with token ids

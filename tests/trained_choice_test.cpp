@@ -31,7 +31,7 @@ constexpr int kMtp[] = {0}, kLookup[] = {1}, kDflash[] = {2}, kNetworks[] = {0, 
 
 /// What each drafter offers at one place of an answer, and how many of its drafts are right.
 struct Place {
-  std::array<int, 3> most{}, kind{}, right{};
+  std::array<int, 3> max_tokens{}, context_class{}, right{};
 };
 
 struct Prompt {
@@ -90,8 +90,8 @@ class TrainedChoice : public testing::Test {
     }
     for (const int number : kAll) {
       const Drafter* drafter = decoder_->drafter(kNames[number]);
-      for (int kind = 0; kind < Drafter::kKinds; ++kind)
-        prior_.expect(number, kind, drafter->first_guess(kind));
+      for (int context = 0; context < Drafter::kContextClasses; ++context)
+        prior_.expect(number, context, drafter->first_guess(context));
     }
   }
 
@@ -138,7 +138,7 @@ class TrainedChoice : public testing::Test {
     SlotOptions options;
     options.max_tokens = 1;
     auto slot = std::move(*decoder_->open(tokens, options, kNames[number]));
-    Tokens drafts(kMaxDepth);
+    Tokens drafts(kMaxDraftTokens);
     for (std::size_t at = first; at < tokens.size(); ++at) {
       const auto pending = static_cast<std::int64_t>(at) - 1;
       while (slot->timeline->length() < pending) {
@@ -149,9 +149,10 @@ class TrainedChoice : public testing::Test {
       ask.id = slot->id, ask.drafts = drafts, ask.tokens = std::span(tokens).first(at);
       Place& place = answer[at - first];
       const auto who = static_cast<std::size_t>(number);
-      place.most[who] = slot->drafter->plan(ask), place.kind[who] = slot->drafter->kind(slot->id);
-      if (place.most[who] == 0) continue;
-      const Tokens found = drafted(*slot, ask, place.most[who]);
+      place.max_tokens[who] = slot->drafter->plan(ask),
+      place.context_class[who] = slot->drafter->context_class(slot->id);
+      if (place.max_tokens[who] == 0) continue;
+      const Tokens found = drafted(*slot, ask, place.max_tokens[who]);
       int& right = place.right[who];
       while (right < std::ssize(found) && at + static_cast<std::size_t>(right) < tokens.size() &&
              found[static_cast<std::size_t>(right)] == tokens[at + static_cast<std::size_t>(right)])
@@ -181,15 +182,17 @@ class TrainedChoice : public testing::Test {
     std::vector<Offer> offers;
     for (const int number : who) {
       const auto at = static_cast<std::size_t>(number);
-      if (place.most[at] > 0) offers.push_back({kDrafters[number], place.most[at], place.kind[at]});
+      if (place.max_tokens[at] > 0)
+        offers.push_back({kDrafters[number], place.max_tokens[at], place.context_class[at]});
     }
-    const int drafted = offers.empty() ? policy.choose_none() : policy.choose(costs, offers, kMaxDepth, {});
+    const int drafted =
+        offers.empty() ? policy.choose_none() : policy.choose(costs, offers, kMaxDraftTokens, {});
     int accepted = 0;
     double passes = 0;
     if (drafted > 0) {
       const Offer& offer = offers[policy.chosen()];
       accepted = std::min(drafted, place.right[static_cast<std::size_t>(offer.drafter->number())]);
-      policy.observe(drafted, accepted, *offer.drafter, offer.kind);
+      policy.observe(drafted, accepted, *offer.drafter, offer.context_class);
       passes = costs.draft_steps(*offer.drafter, drafted);
     }
     pace.steps += costs.round(1 + drafted, passes, 1);
@@ -258,7 +261,7 @@ TEST_F(TrainedChoice, ReachesTheBestSingleDrafterOfEachKindWhereATextChangesKind
   double of_networks = 0;
   for (const auto& [row, draft, block] : machines) {
     CostModel costs = costs_of(row, draft);
-    costs.weigh(kBlock.number(), block);
+    costs.set_pass_cost(kBlock.number(), block);
     for (const Order& order : orders) {
       double all = 0, networks = 0;
       for (begin_ = 0; begin_ < kBegins; ++begin_) {

@@ -35,11 +35,11 @@ class TrainedExperts : public testing::TestWithParam<const char*> {
     Result<Model> model = load_model(folder, {.draft_bits = 0});
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
-    ASSERT_TRUE(model_.mtp.has_value()) << model_.head.sentence;
+    ASSERT_TRUE(model_.mtp.has_value()) << model_.mtp_head.sentence;
     backend_ = std::move(*make_backend({GetParam(), 2, "auto"}));
     DecoderOptions options;
     options.context = 640;
-    options.chunk = 64;
+    options.prefill_chunk = 64;
     options.logit_rows = 64;
     decoder_ = std::move(*Decoder::make(*backend_, model_, options));
     for (const auto& entry : fs::directory_iterator(folder + "/golden")) prompts_.push_back(entry.path());
@@ -132,7 +132,7 @@ Program until_route(const Program& whole, int layer) {
           if constexpr (std::is_same_v<Op, Linear>) part.linear(op.in, op.weights);
         },
         instruction);
-    const auto* route = std::get_if<Route>(&instruction);
+    const auto* route = std::get_if<TopKRouter>(&instruction);
     if (route == nullptr || layer-- > 0) continue;
     part.capture("route", route->out);
     return part;

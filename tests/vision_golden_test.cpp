@@ -86,7 +86,7 @@ class VisionGolden : public testing::TestWithParam<Case> {
     backend_ = std::move(*backend);
     DecoderOptions options;
     options.context = 256;
-    options.chunk = 64;
+    options.prefill_chunk = 64;
     auto decoder = Decoder::make(*backend_, model_, options);
     ASSERT_TRUE(decoder.ok()) << decoder.error().message;
     decoder_ = std::move(*decoder);

@@ -181,7 +181,7 @@ def main():
     commands.add_parser("build", help="fetch and build llama.cpp").set_defaults(work=build)
     pairs = commands.add_parser("compare", help="interleaved pairs with llama.cpp on one shape")
     pairs.set_defaults(work=compare_llama_cpp)
-    pairs.add_argument("shape", help="qwen3.5-0.8b, -2b, -4b, -9b, -27b or -35b-a3b; ?layers=N behind it takes fewer")
+    pairs.add_argument("shape", help="qwen3.5-0.8b, -2b, -4b, -9b, -27b or -35b-a3b; add ?layers=N to take fewer")
     beside_mlx = commands.add_parser("mlx", help="interleaved pairs with mlx-lm on the shipped model")
     beside_mlx.set_defaults(work=compare_mlx)
     for command in (pairs, beside_mlx):

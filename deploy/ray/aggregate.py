@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What the way through Ray takes of what the replicas can: tokens a second of three replicas whose programs the clients
-ask directly, and of the same programs behind the door, in turn; and the processor time of each part.
+ask directly, and of the same programs through the gateway, in turn; and the processor time of each part.
 
     .cache/ray/bin/python -W ignore deploy/ray/aggregate.py [--streams 24] [--tokens 200] [--seconds 8] [--pairs 5]
                                                             [--whole] [--apart] [--model MODEL] [VARIANT ...]
@@ -24,7 +24,8 @@ import time
 from first_token import HERE, USUAL, VARIANTS
 
 REPLICAS, SLOTS = 3, 8
-PARTS = {"haproxy": ("haproxy",), "door": ("ray::ServeReplica:", "door"), "replica": ("ray::ServeReplica:", "model-"),
+PARTS = {"haproxy": ("haproxy",), "gateway": ("ray::ServeReplica:", "gateway"),
+         "replica": ("ray::ServeReplica:", "model-"),
          "proxy": ("ray::", "Proxy"), "program": ("serve", "--json"), "clients": ("aggregate.py", "--load")}
 
 
@@ -130,7 +131,7 @@ def measure(urls, options):
 
 
 def programs():
-    """The address of each replica's program, with its key; asked as the door asks (replica.py)."""
+    """The address of each replica's program, with its key; asked as the gateway asks (replica.py)."""
     from ray import serve
 
     handle, asked, found = serve.get_deployment_handle("model-tiny", "default").options(stream=True), [], set()
@@ -168,7 +169,7 @@ def one(variant, options):
                  runtime_env={"env_vars": {"PYTHONPATH": str(HERE), **VARIANTS[variant]}})
         serve.start(http_options={"port": port})
         serve.run(build({"models": [model]}), route_prefix="/")
-        ways = {"direct": programs(), "door": [f"http://127.0.0.1:{port}"]}
+        ways = {"direct": programs(), "gateway": [f"http://127.0.0.1:{port}"]}
         if options.apart:
             set_apart()
         nice = {part: int(stat_of(pid)[16]) for pid, part in processes().items()}
@@ -181,10 +182,10 @@ def one(variant, options):
 
 
 def report(variant, found):
-    ratios = [each["door"][0] / each["direct"][0] for each in found["rounds"]]
-    rates = {way: statistics.median(each[way][0] for each in found["rounds"]) for way in ("direct", "door")}
-    print(f"{variant}: {rates['direct']:.0f} tokens/s asked directly, {rates['door']:.0f} through the door; ratio "
-          f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
+    ratios = [each["gateway"][0] / each["direct"][0] for each in found["rounds"]]
+    rates = {way: statistics.median(each[way][0] for each in found["rounds"]) for way in ("direct", "gateway")}
+    print(f"{variant}: {rates['direct']:.0f} tokens/s asked directly, {rates['gateway']:.0f} through the gateway; "
+          f"ratio {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})")
     for way in rates:
         parts = {part for each in found["rounds"] for part in each[way][1]}
         costs = {part: statistics.median(each[way][1].get(part, 0) for each in found["rounds"]) for part in parts}

@@ -2,8 +2,9 @@
 
     .cache/ray/bin/python -W ignore deploy/ray/first_token.py [VARIANT ...]
 
-One cluster a variant, one after the other, each with a door and three replicas of the shipped model. One-token answers
-and /v1/models are asked in turn of a server alone and of the door; medians. A busy machine gives higher figures.
+One cluster a variant, one after the other, each with a gateway and three replicas of the shipped model. One-token
+answers and /v1/models are asked in turn of a server alone and of the gateway; medians. A busy machine gives higher
+figures.
 """
 import json
 import os
@@ -75,7 +76,7 @@ def one(variant):
         serve.run(build({"models": [{"name": "tiny", "replicas": {"least": 3, "most": 3}, "cpus": 1, "flags": flags}]}),
                   route_prefix="/")
         with Server("--slots", "4", "--alias", "tiny") as alone:
-            print(json.dumps(measure({"alone": alone.url, "door": f"http://127.0.0.1:{port}"})), flush=True)
+            print(json.dumps(measure({"alone": alone.url, "gateway": f"http://127.0.0.1:{port}"})), flush=True)
         serve.shutdown()
         ray.shutdown()
 
@@ -84,7 +85,7 @@ def main():
     if sys.argv[1:2] == ["--one"]:
         one(sys.argv[2])
         return
-    print(f"medians of {REQUESTS} in ms: /v1/models and the first token, alone and through the door")
+    print(f"medians of {REQUESTS} in ms: /v1/models and the first token, alone and through the gateway")
     for variant in sys.argv[1:] or VARIANTS:
         done = subprocess.run([sys.executable, "-W", "ignore", __file__, "--one", variant], capture_output=True,
                               text=True, env={**os.environ, **USUAL, **VARIANTS[variant]}, check=False)
@@ -93,9 +94,9 @@ def main():
             continue
         # Ray writes to the same place.
         found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith('{"alone"')))
-        alone, door = found["alone"], found["door"]
-        print(f"{variant:9} /v1/models {alone['models']:5} {door['models']:5}   first token {alone['token']:5} "
-              f"{door['token']:5}   added {door['token'] - alone['token']:5.1f}", flush=True)
+        alone, gateway = found["alone"], found["gateway"]
+        print(f"{variant:9} /v1/models {alone['models']:5} {gateway['models']:5}   first token {alone['token']:5} "
+              f"{gateway['token']:5}   added {gateway['token'] - alone['token']:5.1f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A Ray cluster on this machine: one door, three replicas of the shipped model, real clients, killed replicas.
+"""A Ray cluster on this machine: one gateway, three replicas of the shipped model, real clients, killed replicas.
 
     tools/ray_test                  in seconds; FORETOKEN_FULL=1: 200 clients, and ten minutes of killed replicas
 
@@ -233,7 +233,7 @@ class Answers(Cluster):
         self.assertGreaterEqual(together, 0.9 * alone)
 
     def test_the_first_token_comes_soon(self):
-        """Prints what the door adds; a busy machine makes no promise."""
+        """Prints what the gateway adds; a busy machine makes no promise."""
         def first(client):
             times = []
             for number in range(40):
@@ -245,7 +245,7 @@ class Answers(Cluster):
 
         with Server("--slots", "4", "--alias", "tiny") as server:
             alone = first(openai.OpenAI(base_url=f"{server.url}/v1", api_key="none"))
-        print(f"first token, median of 40: {alone:.1f} ms alone, {first(sdk()):.1f} ms through the door")
+        print(f"first token, median of 40: {alone:.1f} ms alone, {first(sdk()):.1f} ms through the gateway")
 
 
 class Changes(Cluster):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Without a cluster: a replica around a program that can lose its backend; a door before replicas that refuse; and the
-size of the application."""
+"""Without a cluster: a replica around a program that can lose its backend; a gateway before replicas that refuse;
+and the size of the application."""
 import asyncio
 import logging
 import pathlib
@@ -17,7 +17,7 @@ from aiohttp import web
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
-from foretoken_ray.door import Door  # noqa: E402
+from foretoken_ray.gateway import Gateway  # noqa: E402
 from foretoken_ray.replica import Replica  # noqa: E402
 from foretoken_ray.routing import PrefixRouter  # noqa: E402
 from foretoken_ray.settings import Model, Settings  # noqa: E402
@@ -85,7 +85,7 @@ class Started(unittest.IsolatedAsyncioTestCase):
         self.assertFalse(end.done())
         hold.close()
         self.assertEqual(await asyncio.wait_for(end, 10), "over")
-        self.assertEqual(len(self.replica._doors), 0)
+        self.assertEqual(len(self.replica._waiting), 0)
 
     async def test_a_door_that_does_not_come_ends_its_call(self):
         self.enterContext(unittest.mock.patch("foretoken_ray.replica.OPENS_S", 0.1))
@@ -103,7 +103,7 @@ class Started(unittest.IsolatedAsyncioTestCase):
 
 
 class Replicas:
-    """Stands for the handle of a deployment: the real router chooses; the programs answer with a status each, or, where
+    """The handle of a deployment, replaced: the real router chooses; the programs answer with a status each, or, where
     it is None, not until the client has left."""
 
     def __init__(self, statuses):
@@ -156,19 +156,19 @@ class Replicas:
         yield {"url": f"{self.url}/{name}", "key": "k", "ticket": "t", "holds": self.holds.sockets[0].getsockname()}
 
 
-class Doors(unittest.IsolatedAsyncioTestCase):
+class Gateways(unittest.IsolatedAsyncioTestCase):
     BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Hi"}]}
 
     async def open(self, statuses, retries=5):
-        handle, door = await Replicas(statuses).start(), Door.__new__(Door)
-        await door.__init__(Settings(models=[Model(name="tiny")], retries=retries), {"tiny": handle})
+        handle, gateway = await Replicas(statuses).start(), Gateway.__new__(Gateway)
+        await gateway.__init__(Settings(models=[Model(name="tiny")], retries=retries), {"tiny": handle})
         self.addAsyncCleanup(handle.stop)
-        self.addAsyncCleanup(door._session.close)
+        self.addAsyncCleanup(gateway._session.close)
 
         async def application(scope, receive, send):
-            await (await door(Request(scope, receive)))(scope, receive, send)
+            await (await gateway(Request(scope, receive)))(scope, receive, send)
 
-        client = httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://door", timeout=30)
+        client = httpx.AsyncClient(transport=httpx.ASGITransport(application), base_url="http://gateway", timeout=30)
         self.addAsyncCleanup(client.aclose)
         return client, handle
 
@@ -225,7 +225,7 @@ class Doors(unittest.IsolatedAsyncioTestCase):
                 yield item
 
         handle.answer = types.SimpleNamespace(remote=remote)
-        self.enterContext(unittest.mock.patch("foretoken_ray.door.running", lambda model: there.is_set()))
+        self.enterContext(unittest.mock.patch("foretoken_ray.gateway.running", lambda model: there.is_set()))
         reply = await client.post("/v1/chat/completions", json=self.BODY)
         self.assertEqual((reply.status_code, reply.headers["Retry-After"]), (503, "1"))
         self.assertIn("tiny: no replica runs", reply.json()["error"]["message"])
@@ -244,7 +244,7 @@ class Doors(unittest.IsolatedAsyncioTestCase):
             model = types.SimpleNamespace(replica_states={"RUNNING": running} if running else {"STARTING": 1})
             now = types.SimpleNamespace(applications={"it": types.SimpleNamespace(deployments={"model-tiny": model})})
             with unittest.mock.patch.multiple(
-                    "foretoken_ray.door.serve", status=lambda: now,
+                    "foretoken_ray.gateway.serve", status=lambda: now,
                     get_replica_context=lambda: types.SimpleNamespace(app_name="it")):
                 reply = await client.get("/health")
             self.assertEqual(reply.status_code, status)

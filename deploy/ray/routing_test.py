@@ -8,7 +8,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 from foretoken_ray import routing  # noqa: E402
-from foretoken_ray.door import prefixes  # noqa: E402
+from foretoken_ray.gateway import prefixes  # noqa: E402
 
 CACHES = {"enabled": True, "snapshots": 3, "stored": 5}
 

@@ -13,7 +13,7 @@
 namespace ft::api {
 
 struct Choice {
-  struct GenerateParams {
+  struct ToolCall {
     std::string id, name, arguments;
     bool complete = false;  // otherwise the answer was cut inside it
   };
@@ -24,7 +24,7 @@ struct Choice {
   };
 
   std::string text, reasoning;
-  std::vector<GenerateParams> calls;
+  std::vector<ToolCall> calls;
   std::vector<Token> prompt;  // if scored; the first token has no log-probabilities
   std::vector<Token> tokens;  // without the end token
   std::optional<Token> end_token;

@@ -120,7 +120,7 @@ Status read_speculation(const Fields& fields, GenerateParams& call) {
   if (drafter) {
     FT_ASSIGN(call.drafter, DrafterKind::parse(*drafter));
   }
-  FT_ASSIGN(const auto depth, fields.integer("depth", -1, kMaxDepth));
+  FT_ASSIGN(const auto depth, fields.integer("depth", -1, kMaxDraftTokens));
   call.depth = static_cast<int>(depth.value_or(-1));
   FT_ASSIGN(const auto stream, fields.boolean("stream"));
   call.stream = stream.value_or(false);

@@ -25,7 +25,7 @@ class Coordinated : public testing::TestWithParam<std::string> {
     const std::vector<Row> qkv = program_.linear(x, {random_.plain(Format::kF32, width, kWidth, 0.3F),
                                                      random_.plain(Format::kF32, width, kWidth, 0.3F),
                                                      random_.plain(Format::kF32, width, kWidth, 0.3F)});
-    Attend attend;
+    Attention attend;
     attend.q = qkv[0], attend.k = qkv[1], attend.v = qkv[2];
     attend.heads = attend.kv_heads = kHeads, attend.head_dim = attend.rotary = kHeadDim;
     for (int j = 0; j < kHeadDim / 2; ++j) {

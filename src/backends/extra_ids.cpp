@@ -15,7 +15,7 @@ ExtraIdTable::ExtraIdTable(const Logits& op) {
   if (op.extra.count == 0) return;
   const auto count = static_cast<std::size_t>(op.extra.count);
   first_ = op.ids.back() + 1;
-  end_ = static_cast<std::int32_t>(op.head.rows);
+  end_ = static_cast<std::int32_t>(op.lm_head.rows);
   places_.assign(static_cast<std::size_t>(end_ - first_), -1);
   const auto take = [this](std::int32_t token, std::int64_t named_at) {
     place_of(token) = static_cast<std::int16_t>(tokens_.size());

@@ -17,7 +17,7 @@ using Ids = std::vector<std::int32_t>;
 
 Logits logits_of(Ids ids, ExtraIds extra) {
   Logits op;
-  op.head.rows = 100;
+  op.lm_head.rows = 100;
   op.ids = std::move(ids), op.extra = std::move(extra);
   return op;
 }
@@ -62,12 +62,12 @@ TEST(ExtraIdTable, AreWhatWasNamedLastWhateverCame) {
       named.push_back(token);
     }
     named.erase(named.begin(), named.end() - 7);
-    Ids logit_rows = named;
-    std::ranges::sort(logit_rows);
-    ASSERT_EQ(Ids(extra.ids().begin() + 4, extra.ids().end()), logit_rows);
+    Ids ascending = named;
+    std::ranges::sort(ascending);
+    ASSERT_EQ(Ids(extra.ids().begin() + 4, extra.ids().end()), ascending);
     Ids ordered;
     for (const int place : extra.order()) ordered.push_back(extra.tokens()[static_cast<std::size_t>(place)]);
-    ASSERT_EQ(ordered, logit_rows);
+    ASSERT_EQ(ordered, ascending);
     ASSERT_TRUE(changed || std::ranges::equal(before, extra.tokens())) << "and nobody was told";
   }
 }
@@ -147,9 +147,9 @@ void expect_columns_of_the_whole_head(const char* name, TestShape shape, int thr
       std::int32_t chosen = -1;
       for (std::size_t c = 0; c < found.ids.size(); ++c) {
         const std::int32_t id = found.ids[c];
-        const float logit_rows = full.logits[r * 400 + static_cast<std::size_t>(id)];
-        ASSERT_EQ(found.logits[r * 87 + c], logit_rows) << name << " call " << call << " id " << id;
-        if (logit_rows > best) best = logit_rows, chosen = id;
+        const float logit = full.logits[r * 400 + static_cast<std::size_t>(id)];
+        ASSERT_EQ(found.logits[r * 87 + c], logit) << name << " call " << call << " id " << id;
+        if (logit > best) best = logit, chosen = id;
       }
       EXPECT_EQ(found.sampled[r], chosen);
     }

@@ -81,13 +81,13 @@ inline void capture_rows(const CapturePlaces& capture, int number, const float* 
   }
 }
 
-/// The tokens that count as emitted before logit row `wanted`; `tokens`: those of the step, resolved.
+/// The tokens that count as emitted before logit row `row`; `tokens`: those of the step, resolved.
 inline std::span<const std::int32_t> drafts_of(const StepArgs& args, std::span<const std::int32_t> tokens,
-                                               std::size_t wanted) {
-  const DraftPlaces& drafts = args.samples[wanted].drafts;
+                                               std::size_t row) {
+  const DraftPlaces& drafts = args.samples[row].drafts;
   const auto count = static_cast<std::size_t>(drafts.count);
   if (drafts.first >= 0) return args.round_tokens.subspan(static_cast<std::size_t>(drafts.first), count);
-  return tokens.subspan(static_cast<std::size_t>(args.logit_rows[wanted]) + 1 - count, count);
+  return tokens.subspan(static_cast<std::size_t>(args.logit_rows[row]) + 1 - count, count);
 }
 
 }  // namespace ft

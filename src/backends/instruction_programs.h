@@ -177,14 +177,14 @@ inline InstructionProgram attend_program(RandomWeights& random, const AttendShap
   const int q = (shape.gated ? 2 : 1) * shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
   made.width = q + 2 * kv;
   const Row in = program.input(made.width);
-  Attend attend;
+  Attention attend;
   attend.q = part(program, in, 0, q), attend.k = part(program, in, q, kv);
   attend.v = part(program, in, q + kv, kv);
   if (shape.rotary > 0) attend.q_norm = random.plain(Format::kF32, 1, shape.head_dim, 0.2F, 1);
   if (shape.rotary > 0 || shape.window > 0)
     attend.k_norm = random.plain(Format::kF16, 1, shape.head_dim, 0.2F, 1);
   attend.heads = shape.heads, attend.kv_heads = shape.kv_heads, attend.head_dim = shape.head_dim;
-  attend.rotary = shape.rotary, attend.window = shape.window, attend.v_norm = shape.window > 0;
+  attend.rotary = shape.rotary, attend.sliding_window = shape.window, attend.v_norm = shape.window > 0;
   attend.causal = shape.causal, attend.gated = shape.gated;
   for (int j = 0; j < shape.rotary / 2; ++j)
     attend.inverse_frequencies.push_back(

@@ -194,9 +194,9 @@ Result<PackedFile> PackedFile::open(const PackedCacheKey& key) {
                                          offset + static_cast<std::size_t>(key.bytes)));
   }
   std::vector<std::byte> front(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(offset));
-  const std::uint64_t logit_rows = std::exchange(header.checksum, 0);
+  const std::uint64_t stored_checksum = std::exchange(header.checksum, 0);
   std::memcpy(front.data(), &header, sizeof header);
-  if (checksum(front) != logit_rows) return damaged(key.path, "its header is damaged");
+  if (checksum(front) != stored_checksum) return damaged(key.path, "its header is damaged");
   packed_cache.checksums_.resize(static_cast<std::size_t>(pieces));
   std::memcpy(packed_cache.checksums_.data(), front.data() + sizeof header,
               packed_cache.checksums_.size() * sizeof(std::uint64_t));

@@ -53,7 +53,7 @@ class Prepared : public testing::Test {
   }
 
   /// The logits with weights packed in memory.
-  std::vector<float> logit_rows(unsigned seed = 12) {
+  std::vector<float> expected_logits(unsigned seed = 12) {
     BackendOptions plain = options();
     plain.packed_cache = {};
     return logits(plain, seed);
@@ -82,7 +82,7 @@ class Prepared : public testing::Test {
   /// A file in this state gives the same bits and one line in the log, and is good afterwards.
   void expect_repaired(const std::string& bytes, const std::string& good, const std::string& said) {
     replace(file(), bytes);
-    EXPECT_EQ(logits(options()), logit_rows_);
+    EXPECT_EQ(logits(options()), expected_logits_);
     const std::string log = log_;
     EXPECT_NE(log.find(said), std::string::npos) << log;
     EXPECT_EQ(log_lines(), 1) << log;
@@ -92,7 +92,7 @@ class Prepared : public testing::Test {
   fs::path folder_;
   std::string source_ = std::string(32, 'a');
   std::string log_;
-  std::vector<float> logit_rows_;
+  std::vector<float> expected_logits_;
 
  private:
   static std::vector<float> run(const TestProgram& test, const BackendOptions& options) {
@@ -111,12 +111,12 @@ class Prepared : public testing::Test {
 };
 
 TEST_F(Prepared, GivesTheSameBitsForAnyNumberOfThreads) {
-  logit_rows_ = logit_rows();
-  EXPECT_EQ(logits(options()), logit_rows_);  // written
+  expected_logits_ = expected_logits();
+  EXPECT_EQ(logits(options()), expected_logits_);  // written
   EXPECT_EQ(log_, "");
   const std::string written = content(file());
   for (const int threads : {1, 2, 3}) {
-    EXPECT_EQ(logits(options(threads)), logit_rows_) << threads;  // mapped
+    EXPECT_EQ(logits(options(threads)), expected_logits_) << threads;  // mapped
     EXPECT_EQ(log_, "");
   }
   EXPECT_TRUE(content(file()) == written);
@@ -126,13 +126,13 @@ TEST_F(Prepared, GivesTheSameBitsForAnyNumberOfThreads) {
 }
 
 TEST_F(Prepared, IsReallyRead) {  // otherwise no other test here could fail
-  logit_rows_ = logit_rows(13);
+  expected_logits_ = expected_logits(13);
   logits(options(), 12);
-  EXPECT_NE(logits(options(), 13), logit_rows_);  // same names and shapes, other values, "unchanged" source
+  EXPECT_NE(logits(options(), 13), expected_logits_);  // other values under the same names
 }
 
 TEST_F(Prepared, AnyDamagedByteIsFound) {
-  logit_rows_ = logit_rows();
+  expected_logits_ = expected_logits();
   logits(options());
   const std::string good = content(file());
   std::vector<std::size_t> places;
@@ -148,7 +148,7 @@ TEST_F(Prepared, AnyDamagedByteIsFound) {
 }
 
 TEST_F(Prepared, AShortOrLongFileIsPackedAgain) {
-  logit_rows_ = logit_rows();
+  expected_logits_ = expected_logits();
   logits(options());
   const std::string good = content(file());
   for (const std::size_t size :
@@ -161,7 +161,7 @@ TEST_F(Prepared, AShortOrLongFileIsPackedAgain) {
 }
 
 TEST_F(Prepared, AnotherFileOrVersionIsReplaced) {
-  logit_rows_ = logit_rows();
+  expected_logits_ = expected_logits();
   logits(options());
   const std::string good = content(file());
   expect_repaired(std::string(5000, 'x'), good, "it is not a packed-weight cache");
@@ -176,10 +176,10 @@ TEST_F(Prepared, AnotherFileOrVersionIsReplaced) {
 TEST_F(Prepared, AChangedModelIsPackedAgain) {
   logits(options(), 12);
   source_ = std::string(32, 'b');
-  logit_rows_ = logit_rows(13);
-  EXPECT_EQ(logits(options(), 13), logit_rows_);
+  expected_logits_ = expected_logits(13);
+  EXPECT_EQ(logits(options(), 13), expected_logits_);
   EXPECT_NE(log_.find("the model has changed since it was written"), std::string::npos) << log_;
-  EXPECT_EQ(logits(options(), 13), logit_rows_);
+  EXPECT_EQ(logits(options(), 13), expected_logits_);
   EXPECT_EQ(log_, "");
   EXPECT_EQ(files().size(), 1U);
 }
@@ -195,42 +195,42 @@ TEST_F(Prepared, OtherLayoutsAndPlacesHaveFilesOfTheirOwn) {
 }
 
 TEST_F(Prepared, AFolderThatCannotBeWrittenIsSaidAndNoFailure) {
-  logit_rows_ = logit_rows();
+  expected_logits_ = expected_logits();
   {
     std::ofstream(folder_) << "a file in place of the folder";
   }
-  EXPECT_EQ(logits(options()), logit_rows_);
+  EXPECT_EQ(logits(options()), expected_logits_);
   EXPECT_NE(log_.find("the next start packs the weights again"), std::string::npos) << log_;
   fs::remove(folder_);
   fs::create_directories(folder_);
   if (::geteuid() == 0) return;  // root writes everywhere
   fs::permissions(folder_, fs::perms::owner_read | fs::perms::owner_exec);
-  EXPECT_EQ(logits(options()), logit_rows_);
+  EXPECT_EQ(logits(options()), expected_logits_);
   EXPECT_NE(log_.find("cannot create it"), std::string::npos) << log_;
 }
 
 TEST_F(Prepared, WhatAnotherUserWroteIsNotMapped) {
   if (::geteuid() != 0) return;  // only root can give a file away
   logits(options(), 12);
-  logit_rows_ = logit_rows(13);
+  expected_logits_ = expected_logits(13);
   ASSERT_EQ(::chown(file().c_str(), 12345, 12345), 0);
-  EXPECT_EQ(logits(options(), 13), logit_rows_);
+  EXPECT_EQ(logits(options(), 13), expected_logits_);
   EXPECT_NE(log_.find("it belongs to another user"), std::string::npos) << log_;
 }
 
 TEST_F(Prepared, AnUnreadableFileIsPackedAgain) {
-  logit_rows_ = logit_rows();
+  expected_logits_ = expected_logits();
   logits(options());
   const fs::path path = file();
   fs::remove(path);
   fs::create_directory(path);  // what even root cannot read as a file, nor rename a file to
-  EXPECT_EQ(logits(options()), logit_rows_);
+  EXPECT_EQ(logits(options()), expected_logits_);
   EXPECT_EQ(log_lines(), 2) << log_;
   EXPECT_EQ(files().size(), 1U);  // no unfinished file remains
 }
 
 TEST_F(Prepared, AFullDiskIsSaidAndLeavesNothingBehind) {
-  logit_rows_ = logit_rows();
+  expected_logits_ = expected_logits();
   fs::create_directories(folder_);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -239,13 +239,13 @@ TEST_F(Prepared, AFullDiskIsSaidAndLeavesNothingBehind) {
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::vector<float> found = logits(options());
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
-  EXPECT_EQ(found, logit_rows_);
+  EXPECT_EQ(found, expected_logits_);
   EXPECT_NE(log_.find("File too large"), std::string::npos) << log_;
   EXPECT_TRUE(files().empty());
 }
 
 TEST_F(Prepared, OnlyOneProcessWrites) {
-  logit_rows_ = logit_rows();
+  expected_logits_ = expected_logits();
   logits(options());
   const fs::path path = file();
   const std::string good = content(path);
@@ -253,12 +253,12 @@ TEST_F(Prepared, OnlyOneProcessWrites) {
   const std::string part = path.string() + ".part";
   const int other = ::open(part.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   ASSERT_EQ(::flock(other, LOCK_EX), 0);
-  EXPECT_EQ(logits(options()), logit_rows_);
+  EXPECT_EQ(logits(options()), expected_logits_);
   EXPECT_NE(log_.find("another process is writing it"), std::string::npos) << log_;
   EXPECT_FALSE(fs::exists(path));
   ASSERT_EQ(::write(other, "torn", 4), 4);
   ::close(other);  // the other process died
-  EXPECT_EQ(logits(options()), logit_rows_);
+  EXPECT_EQ(logits(options()), expected_logits_);
   EXPECT_EQ(log_, "");
   EXPECT_TRUE(content(path) == good);
   EXPECT_FALSE(fs::exists(part));
@@ -286,7 +286,7 @@ TEST_F(Prepared, PackingAndWritingAreToldToTheEnd) {
   EXPECT_TRUE(tasks.empty());  // mapping reports no progress
   told.progress = [](const char*, std::int64_t, std::int64_t) { throw std::runtime_error("no terminal"); };
   fs::remove_all(folder_);
-  EXPECT_EQ(logits(told), logit_rows());
+  EXPECT_EQ(logits(told), expected_logits());
 }
 
 }  // namespace

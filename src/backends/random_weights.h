@@ -55,13 +55,13 @@ class RandomWeights {
         byte ^= std::byte{1};  // NaN
     }
     weight.data = codes.data();
-    // Codes reach 6 or 448; the scale is a power of two below the wanted size.
-    const int logit_rows =
+    // Codes reach 6 or 448; the scale is a power of two below the size asked for.
+    const int exponent =
         -std::ilogb(std::sqrt(static_cast<float>(cols))) - (format == Format::kMxfp8 ? 8 : 2);
     std::vector<std::byte>& scales =
         bytes_.emplace_back(static_cast<std::size_t>(rows * cols / weight.group));
     for (std::byte& byte : scales) {
-      const int size = logit_rows + below(3) - 1;
+      const int size = exponent + below(3) - 1;
       byte = static_cast<std::byte>(format != Format::kNvfp4 ? size + 127
                                     : size < -6              ? 1 + below(7)
                                                              : (size + 7) * 8 + below(8));

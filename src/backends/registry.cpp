@@ -31,7 +31,7 @@ Result<std::unique_ptr<Backend>> make_cuda(const BackendOptions& options) {
 Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
                                                 Result<std::unique_ptr<Backend>> gpu) {
   Status good = gpu.ok() ? Status() : Status(gpu.error());
-  if (good.ok() && options.suits) good = options.suits(**gpu);
+  if (good.ok() && options.check_device) good = options.check_device(**gpu);
   if (good.ok()) return gpu;
   if (good.error().code == Code::kInvalid) return good.error();  // a GPU that was asked for by number
   if (good.error().code != Code::kNotFound && options.notice)

@@ -39,7 +39,7 @@ struct BackendOptions {
   std::string pipeline_folder = {};  // metal: where compiled pipelines are kept; empty: nowhere
   PackProgress progress = {};        // of packing (cpu); may be empty
   /// auto: why a GPU that is there does not suit what shall run; empty: it does. May be empty: any GPU does.
-  std::function<Status(const Backend&)> suits = {};
+  std::function<Status(const Backend&)> check_device = {};
   /// auto: told in a sentence why a GPU of this machine is not taken. May be empty.
   std::function<void(const std::string&)> notice = {};
 };

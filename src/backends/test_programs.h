@@ -133,7 +133,7 @@ class TestProgram {
         x, {matrix(q_width, x.width), matrix(kv_width, x.width),
             shape_.bits == 0 || shape_.alike ? matrix(kv_width, x.width)
                                              : weights_.affine(kv_width, x.width, 8, 32, Format::kF32)});
-    Attend attend;
+    Attention attend;
     attend.q = qkv[0];
     attend.k = qkv[1];
     attend.v = qkv[2];
@@ -157,9 +157,9 @@ class TestProgram {
       attend.shared = true;
       attend.cache = cache_;
       attend.k = attend.v = {};
-      attend.window = window_;
+      attend.sliding_window = window_;
     } else {
-      attend.window = window_ = layer % 2 == 0 ? shape_.window : 0;
+      attend.sliding_window = window_ = layer % 2 == 0 ? shape_.window : 0;
       cache_ = static_cast<int>(program.layout().caches.size());
     }
     return project(program.attend(attend));
@@ -191,9 +191,9 @@ class TestProgram {
   /// A shared expert with a gate beside the routed ones; with `gemma`, the variants of that family.
   Row mixture(Row x) {
     const std::vector<Row> rows = program.linear(x, {matrix(shape_.experts, x.width), matrix(1, x.width)});
-    Route route{rows[0], shape_.chosen, !shape_.gemma, {}, {}};
+    TopKRouter route{rows[0], shape_.chosen, !shape_.gemma, {}, {}};
     if (shape_.gemma) route.scale = weights_.plain(Format::kBf16, 1, shape_.experts, 0.5F, 1);
-    Experts experts;
+    MoeMlp experts;
     experts.in = x;
     experts.routes = program.append(route);
     if (shape_.gemma) experts.activation = Activation::kGeluTanh;

@@ -26,7 +26,7 @@ int reserve_space(int file, std::int64_t bytes);
 std::int64_t modified_ns(const struct stat& facts);
 
 /// Whole private anonymous pages: the system may have their memory. They read as zeros afterwards.
-void give_back_pages(std::byte* pages, std::size_t bytes);
+void return_pages(std::byte* pages, std::size_t bytes);
 
 /// Mapped bytes of a file that are needed soon: the system may begin to read them. Does not wait.
 void read_ahead(const std::byte* mapped, std::size_t bytes);

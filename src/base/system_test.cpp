@@ -51,7 +51,7 @@ TEST(System, PagesThatAreGivenBackReadAsZeros) {
       ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(static_cast<void*>(pages), MAP_FAILED);
   pages[0] = pages[size - 1] = std::byte{7};
-  give_back_pages(pages, size);
+  return_pages(pages, size);
   EXPECT_EQ(pages[0], std::byte{0});
   EXPECT_EQ(pages[size - 1], std::byte{0});
   pages[5] = std::byte{1};

@@ -40,15 +40,15 @@ bool is_fine(ThreadPool::ThreadClock clock) {
   return now != used && now - used < 2 * kTrialNs;
 }
 
-/// Threads beside those of the workers, of which most sleep for ever.
-int spare_seats(int workers, int cores) {
+/// Threads for spare cores; most of them sleep for ever.
+int spare_threads(int workers, int cores) {
   constexpr int kFew = 2, kOneOf = 4;
   return std::min(cores - workers, kFew + workers / kOneOf);
 }
 
-int seat_count(int workers, const std::vector<int>& cores) {
+int thread_count(int workers, const std::vector<int>& cores) {
   const auto all = static_cast<int>(cores.size());
-  return workers == 1 || workers >= all ? workers : workers + spare_seats(workers, all);
+  return workers == 1 || workers >= all ? workers : workers + spare_threads(workers, all);
 }
 
 int worker_count(int wanted, const std::vector<int>& cores, double quota) {
@@ -98,19 +98,19 @@ ThreadPool::ThreadPool(int workers, int spin_us, std::vector<int> cores, ThreadC
       pinned_(workers_ > 1 && workers_ <= static_cast<int>(cores.size()) &&
               cores_within(quota, static_cast<int>(cores.size())) == static_cast<int>(cores.size())),
       watches_(workers_ > 1 && workers_ <= static_cast<int>(cores.size()) && is_fine(clock)),
-      seats_(pinned_ ? seat_count(workers_, cores) : workers_, workers_) {
-  // More workers than cores: who spins keeps another one from its core. With a quota, spinning spends it, and
-  // which of the cores is free is the system's to say: other containers have the same ones.
+      cores_(pinned_ ? thread_count(workers_, cores) : workers_, workers_) {
+  // More workers than cores: a worker that spins keeps another one from its core. With a quota, spinning
+  // spends it, and which of the cores is free is the system's to say: other containers have the same ones.
   if (!pinned_) longest_spins_ = shortest_spins_;
   spins_.store(longest_spins_, std::memory_order_relaxed);
-  const auto count = static_cast<std::size_t>(pinned_ ? seat_count(workers_, cores) : workers_);
-  for (std::size_t seat = 0; seat < count; ++seat) {
+  const auto count = static_cast<std::size_t>(pinned_ ? thread_count(workers_, cores) : workers_);
+  for (std::size_t i = 0; i < count; ++i) {
     places_.push_back(std::make_unique<Place>());
-    if (pinned_) places_.back()->core = cores[seat];
+    if (pinned_) places_.back()->core = cores[i];
   }
   try {
-    for (std::size_t seat = 1; seat < count; ++seat) {
-      Place& place = *places_[seat];
+    for (std::size_t i = 1; i < count; ++i) {
+      Place& place = *places_[i];
       place.thread = std::thread([this, &place] { serve(place); });
     }
   } catch (...) {  // a thread cannot be started: release the ones that run
@@ -172,7 +172,7 @@ bool ThreadPool::arrive() {
 }
 
 void ThreadPool::start(Call call, void* context, int most) {
-  const std::span<const int> used = seats_.choose(most);
+  const std::span<const int> used = cores_.choose(most);
   Place& own = *places_[static_cast<std::size_t>(used.front())];
   active_ = static_cast<int>(used.size());
   const StayOnCore stay(active_ > 1 ? own.core : -1);  // a worker alone may go where a core is free
@@ -206,21 +206,21 @@ void ThreadPool::observe_task(std::int64_t begin_ns) {
   const std::int64_t now = steady_ns();
   task_ns_ = now - begin_ns;
   if (!watched_) return;
-  for (const int seat : seats_.choose(active_)) {
-    const Place& place = *places_[static_cast<std::size_t>(seat)];
-    seats_.observe(seat, place.ns, place.lost_ns);
+  for (const int index : cores_.choose(active_)) {
+    const Place& place = *places_[static_cast<std::size_t>(index)];
+    cores_.observe(index, place.ns, place.lost_ns);
   }
-  const int limit = seats_.limit();
-  const std::int64_t waited_ns = limit < workers_ && seats_.due(now) ? waited_for_cores_ns() : 0;
-  if (const int seat = seats_.rearrange(now, waited_ns); seat >= 0) {
-    const int core = places_[static_cast<std::size_t>(seat)]->core;
+  const int limit = cores_.limit();
+  const std::int64_t waited_ns = limit < workers_ && cores_.due(now) ? waited_for_cores_ns() : 0;
+  if (const int avoided = cores_.rearrange(now, waited_ns); avoided >= 0) {
+    const int core = places_[static_cast<std::size_t>(avoided)]->core;
     log_info(fmt::format("another program uses {}; its worker is left out or replaced for a while",
                          core < 0 ? "a worker's core" : fmt::format("core {}", core)));
   }
-  if (limit == workers_ && seats_.limit() < limit)
+  if (limit == workers_ && cores_.limit() < limit)
     log_info(fmt::format("other programs use the processor's cores; steps have {} of {} workers for a while",
-                         seats_.limit(), limit));
-  if (seats_.crowded()) spins_.store(shortest_spins_, std::memory_order_relaxed);
+                         cores_.limit(), limit));
+  if (cores_.crowded()) spins_.store(shortest_spins_, std::memory_order_relaxed);
 }
 
 void ThreadPool::serve(Place& place) {

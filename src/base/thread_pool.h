@@ -3,7 +3,7 @@
 // task, because a thread that the system may move takes the core of a worker that sleeps, and then the two
 // wait for each other at every barrier. A task may have fewer workers than the pool; the others sleep. Some
 // threads are spare: they replace workers whose core another program takes, and where others take several
-// cores, tasks have fewer workers (base/seats.h).
+// cores, tasks have fewer workers (base/worker_cores.h).
 // Between tasks and at barriers a worker spins for up to a millisecond and then sleeps in the kernel. It
 // spins for less after it has slept for long, and while other programs use its pool's cores.
 // Owner: a backend. Thread: one thread at a time may call run(); barrier() only from inside the task. Cost:
@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/seats.h"
+#include "base/worker_cores.h"
 
 namespace ft {
 
@@ -102,7 +102,7 @@ class ThreadPool {
     std::atomic<std::int64_t> woken_ns{0};  // when it was last raised for a sleeper
     void raise();
   };
-  /// A thread of the pool. Seat 0 has none: only the caller takes it.
+  /// A thread of the pool, for one of cores_. The first has none: it is the caller's.
   struct Place {
     Signal task;  // raised when the thread has a task
     int core = -1;
@@ -115,7 +115,7 @@ class ThreadPool {
   void start(Call call, void* context, int most);
   void serve(Place& place);
   void work(Place& place);
-  /// What the last task has shown about the seats.
+  /// What the last task has shown about the cores.
   void observe_task(std::int64_t begin_ns);
   /// True for the last worker to arrive, which lets the others go on.
   bool arrive();
@@ -127,9 +127,9 @@ class ThreadPool {
   ThreadClock clock_;
   std::int64_t longest_spins_ = 0, shortest_spins_ = 0;
   bool pinned_ = false;
-  bool watches_ = false;  // seats are watched at all
-  Seats seats_;
-  std::vector<std::unique_ptr<Place>> places_;  // by seat
+  bool watches_ = false;  // cores are watched at all
+  WorkerCores cores_;
+  std::vector<std::unique_ptr<Place>> places_;  // [core of cores_]
   // Of a task:
   Call call_ = nullptr;
   void* context_ = nullptr;

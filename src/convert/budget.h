@@ -19,12 +19,12 @@ struct Width {
   double error = 0;  // relative, of the weights
 };
 
-struct Spender {
+struct BitCandidate {
   std::vector<Width> widths;  // ascending by bytes, at least one
   double harm = 0;            // for an error of 1
 };
 
 /// The chosen width of each. All get the narrowest one if the budget does not hold even that.
-std::vector<std::size_t> spend(std::span<const Spender> spenders, std::uint64_t budget_bytes);
+std::vector<std::size_t> spend(std::span<const BitCandidate> candidates, std::uint64_t budget_bytes);
 
 }  // namespace ft::convert

@@ -7,8 +7,8 @@ namespace ft::convert {
 namespace {
 
 /// Widths of 2, 4 and 8 bits of `weights`; two bits more make a quarter of the error.
-Spender spender(std::uint64_t weights, double harm) {
-  Spender made;
+BitCandidate candidate(std::uint64_t weights, double harm) {
+  BitCandidate made;
   made.harm = harm;
   for (const int bits : {2, 4, 8})
     made.widths.push_back({{format::QuantMode::kAffine, bits, 64},
@@ -18,17 +18,17 @@ Spender spender(std::uint64_t weights, double harm) {
 }
 
 TEST(Budget, SpendsOnTheMatrixThatSuffersMost) {
-  const std::vector<Spender> all = {spender(800, 1), spender(800, 100), spender(800, 1)};
+  const std::vector<BitCandidate> all = {candidate(800, 1), candidate(800, 100), candidate(800, 1)};
   EXPECT_EQ(spend(all, 3 * 200 + 200), (std::vector<std::size_t>{0, 1, 0}));
 }
 
 TEST(Budget, PrefersASmallMatrixOfEqualHarm) {
-  const std::vector<Spender> all = {spender(8000, 1), spender(800, 1)};
+  const std::vector<BitCandidate> all = {candidate(8000, 1), candidate(800, 1)};
   EXPECT_EQ(spend(all, 2000 + 200 + 600), (std::vector<std::size_t>{0, 2}));
 }
 
 TEST(Budget, NeverExceedsTheBytes) {
-  const std::vector<Spender> all = {spender(800, 5), spender(1600, 3), spender(80, 9)};
+  const std::vector<BitCandidate> all = {candidate(800, 5), candidate(1600, 3), candidate(80, 9)};
   for (std::uint64_t budget = 0; budget < 3000; budget += 7) {
     const std::vector<std::size_t> chosen = spend(all, budget);
     std::uint64_t used = 0, least = 0;
@@ -39,7 +39,7 @@ TEST(Budget, NeverExceedsTheBytes) {
 }
 
 TEST(Budget, GivesNothingToAMatrixWithoutHarm) {
-  const std::vector<Spender> all = {spender(800, 0), spender(800, 1)};
+  const std::vector<BitCandidate> all = {candidate(800, 0), candidate(800, 1)};
   EXPECT_EQ(spend(all, 1 << 20), (std::vector<std::size_t>{0, 2}));
 }
 

@@ -152,9 +152,9 @@ class Planner {
     ExpertPart part;
     const bool is_vector = tensor.shape.size() < 2;
     switch (recipe_.mtp) {
-      case HeadTreatment::kDrop:
+      case MtpHeadPrecision::kDrop:
         return {};
-      case HeadTreatment::kKeep:
+      case MtpHeadPrecision::kKeep:
         return keep(tensor, canonical, head_);
       default:
         break;
@@ -169,7 +169,7 @@ class Planner {
 
   /// Matrices of 8 bits, unless the head is treated like the target.
   TensorKind kind_in_head() const {
-    return recipe_.mtp == HeadTreatment::kSame ? TensorKind::kLinear : TensorKind::kSmall;
+    return recipe_.mtp == MtpHeadPrecision::kSame ? TensorKind::kLinear : TensorKind::kSmall;
   }
 
   Status experts(const SourceTensor& tensor, const std::string& canonical, TensorKind kind,
@@ -226,7 +226,7 @@ class Planner {
   Result<Plan> arrange() {
     Plan plan;
     plan.layout = layout_, plan.has_head = !head_.empty(), plan.has_vision = has_vision_;
-    plan.head_norms_final = recipe_.mtp != HeadTreatment::kKeep || source_.shifted_norms;
+    plan.head_norms_final = recipe_.mtp != MtpHeadPrecision::kKeep || source_.shifted_norms;
     const auto in_order = [](const OutputTensor& a, const OutputTensor& b) {
       return place_of(a.name) < place_of(b.name);
     };

@@ -22,7 +22,7 @@ struct Rule {
 
 /// What happens to the MTP head: all as stored; its matrices in 8 bits, `fc` as stored; like the target; left
 /// out.
-enum class HeadTreatment { kKeep, kEight, kSame, kDrop };
+enum class MtpHeadPrecision { kKeep, kEight, kSame, kDrop };
 enum class VisionTreatment { kKeep, kDrop };
 
 struct Recipe {
@@ -30,7 +30,7 @@ struct Recipe {
   format::Quantisation base;
   std::vector<Rule> rules;
   bool keeps_codes = false;  // convert: no new codes where the source has some that MLX can read
-  HeadTreatment mtp = HeadTreatment::kKeep;
+  MtpHeadPrecision mtp = MtpHeadPrecision::kKeep;
   VisionTreatment vision = VisionTreatment::kKeep;
 };
 

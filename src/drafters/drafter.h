@@ -2,7 +2,7 @@
 // the round verifies every guess. One Drafter serves all slots of a round, so a network runs once for the
 // whole batch.
 //   observe     committed rows, in order, from the first prompt token on
-//   plan        how many tokens it could offer now; source() is who offers them, draft_cost() what they cost
+//   plan        how many tokens it could offer now; draft_cost() is what they cost
 //   propose     fills `drafts` of each slot, at most `depth`
 //   save        what it remembers of a sequence; restore begins another one with it
 // Thread: the engine thread. Errors: kExhausted from open. If observe fails or throws, the round continues
@@ -27,10 +27,9 @@ namespace ft {
 
 class TimelinePool;
 
-/// Drafts of one sequence in one round: with the pending token they are a block of at most kMaxTapeRows rows.
-inline constexpr int kMaxDraft = kMaxTapeRows - 1;
-/// The limit of what a request may ask for, and of a decoder that was not made for smaller blocks.
-inline constexpr int kMaxDepth = kMaxDraft;
+/// Drafts of one sequence in one round, at most: with the pending token they are kMaxTapeRows rows. Also the
+/// maximum depth that a request may ask for, and the decoder's default.
+inline constexpr int kMaxDraftTokens = kMaxTapeRows - 1;
 /// Drafters that one decoder may have.
 inline constexpr int kMaxDrafters = 12;
 
@@ -52,7 +51,8 @@ struct DraftSlot {
   int backlog_rows = 0;            // out: rows of earlier tokens that the drafter had left for now
   std::span<std::int32_t> drafts;  // out: [the decoder's limit], part of the round's token buffer
   std::int32_t store = 0;          // index of drafts[0] in the round's token buffer
-  std::array<Distribution, kMaxDraft>* proposal = nullptr;  // out if ratio: what drafts[i] was drawn from
+  std::array<Distribution, kMaxDraftTokens>* proposal =
+      nullptr;  // out if `rejection`: what drafts[i] was drawn from
 
   /// The decoder's limit.
   int max_depth() const { return static_cast<int>(drafts.size()); }
@@ -98,12 +98,12 @@ class Drafter {
 
   /// Tokens that propose could offer for this slot, 0..slot.max_depth().
   virtual int plan(const DraftSlot& slot) = 0;
-  /// Kinds of context that acceptance is estimated for, each alone.
-  static constexpr int kKinds = 4;
-  /// The kind of what plan() found last for this slot, 0..kKinds - 1.
-  virtual int kind(int /*slot*/) const { return 0; }
+  /// Classes of context that acceptance is estimated for, each alone.
+  static constexpr int kContextClasses = 4;
+  /// The class of what plan() found last for this slot, 0..kContextClasses - 1.
+  virtual int context_class(int /*slot*/) const { return 0; }
   /// What the chance of its first draft is taken for before anything was seen.
-  virtual double first_guess(int /*kind*/) const { return 0.7; }
+  virtual double first_guess(int /*context_class*/) const { return 0.7; }
   /// Draft steps that it needs before the first draft of this slot, because it has not seen all its tokens.
   virtual double catch_up(const DraftSlot& /*slot*/) const { return 0; }
   /// The drafters among which the round chooses for this slot; empty: this one alone drafts.

@@ -204,7 +204,7 @@ void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, const RowPlaces& 
   take_drafts(slots, step, result, *head_, samples_, scratch_);
 }
 
-/// A text repeats its own words: a reduced head gets columns for those that it lacks.
+/// A text repeats its own words: a reduced MTP head gets columns for those that it lacks.
 void MtpDrafter::name_tokens(const DraftSlot& slot) {
   std::size_t& named = slots_[static_cast<std::size_t>(slot.id)].named;
   const std::size_t fresh = std::min(slot.tokens.size() - named, kMaxNamed);

@@ -1,12 +1,13 @@
 // Drafts with the model's own multi-token-prediction (MTP) head: a one-layer network over pairs (hidden row
 // of a token, next token). It has its own key/value history of true pairs; for further drafts it reads its
 // own output. Specification: Qwen3.5 MTP (DeepSeek-V3 section 2.2); the target's hidden row is the one after
-// the final norm. The program has an Input (the hidden row), a Tap (the row to feed back) and Select.
-// Cost: one pass of the head per depth for the whole batch; the first pass takes the pairs that were
+// the final norm. The program has an Input (the hidden row), a Capture (the row to feed back) and
+// a Sample.
+// Cost: one pass of the MTP head per depth for the whole batch; the first pass takes the pairs that were
 // committed since the last proposal. Pairs wait until a proposal needs them, so an answer without drafts does
-// not pay for a history that nobody reads: of a long stretch without drafts the head only sees the last
+// not pay for a history that nobody reads: of a long stretch without drafts the MTP head only sees the last
 // kPendingRows pairs, and then drafts as after a shorter text. A prompt is seen whole.
-// A head over a part of the vocabulary (Logits::spare) is told the tokens of each text that it drafts for.
+// With a reduced vocabulary, tokens of the current text are added to the LM head (ExtraIds).
 // What it can draft depends on the slots beside it; what is answered does not.
 // Of a prompt with images it sees what its target sees: the images' rows, and the positions of the tokens
 // that the hidden rows belong to.
@@ -32,7 +33,7 @@ class MtpDrafter final : public Drafter {
  public:
   static constexpr int kPassRows = 64;      // of one sequence in a pass, at most
   static constexpr int kPendingRows = 128;  // pairs that may wait for a pass
-  /// Of the tokens of a text, from its end, that a reduced head is told at once: they get columns in it.
+  /// Of the tokens of a text, from its end, that a reduced MTP head is told at once: they get columns in it.
   static constexpr std::size_t kMaxNamed = 1 << 14;
   /// Hidden rows kept of the last committed tokens: a sequence may begin at any of them.
   static constexpr int kRecentRows = kMaxTapeRows + 1;
@@ -42,13 +43,13 @@ class MtpDrafter final : public Drafter {
 
   struct Options {
     int slots = 1;
-    int blocks = 1;                     // key/value blocks of the head's own cache
+    int blocks = 1;                     // key/value blocks of the MTP head's own cache
     int hidden = 0;                     // width of a captured row
     std::string_view name = "mtp";      // of the drafter
     const Program* features = nullptr;  // makes a hidden row of a captured one; null: they are the same
     int fed_back = 0;                   // width of a row that the network feeds back; 0: `hidden`
     int memories = 0;                   // what may be saved at once, beside the slots
-    int max_depth = kMaxDepth;          // drafts of a slot in a round
+    int max_depth = kMaxDraftTokens;    // drafts of a slot in a round
     std::int64_t context = 0;           // tokens of a slot that memory is reserved for
     const ImageRows* images = nullptr;  // null: prompts are text
   };
@@ -94,7 +95,7 @@ class MtpDrafter final : public Drafter {
     std::size_t from_prompt = 0;             // the first pending pairs, which are not skipped
     std::int64_t first_recent = 0;           // the first token from whose row a sequence may begin
     bool boundary_paired = false;            // the pair (boundary, pending token) is in the timeline or waits
-    std::size_t named = 0;                   // tokens of the sequence that the head was told it may draft
+    std::size_t named = 0;                   // tokens of the sequence that the MTP head was told it may draft
     const PositionMap* positions = nullptr;  // null: text, whose pairs have their places in the timeline
 
     /// Position of the hidden row of the first pending pair.

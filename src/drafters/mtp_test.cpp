@@ -68,8 +68,8 @@ class MtpDrafterTest : public testing::Test {
   }
 
   std::vector<Proposal> propose(MtpDrafter& drafter, const std::vector<Ask>& asks) {
-    std::vector<std::int32_t> tokens(asks.size() * kMaxDepth, -7);
-    std::vector<std::array<Distribution, kMaxDraft>> proposals(asks.size());
+    std::vector<std::int32_t> tokens(asks.size() * kMaxDraftTokens, -7);
+    std::vector<std::array<Distribution, kMaxDraftTokens>> proposals(asks.size());
     std::vector<DraftSlot> slots(asks.size());
     std::vector<DraftSlot*> pointers;
     for (std::size_t i = 0; i < asks.size(); ++i) {
@@ -81,10 +81,10 @@ class MtpDrafterTest : public testing::Test {
       slot.sample.position = ask.committed + 1;
       slot.rejection = ask.rejection;
       slot.depth = ask.depth;
-      slot.store = static_cast<std::int32_t>(i) * kMaxDepth;
-      slot.drafts = std::span(tokens).subspan(static_cast<std::size_t>(slot.store), kMaxDepth);
+      slot.store = static_cast<std::int32_t>(i) * kMaxDraftTokens;
+      slot.drafts = std::span(tokens).subspan(static_cast<std::size_t>(slot.store), kMaxDraftTokens);
       slot.proposal = &proposals[i];
-      EXPECT_EQ(drafter.plan(slot), ask.committed == 0 ? 0 : kMaxDepth);
+      EXPECT_EQ(drafter.plan(slot), ask.committed == 0 ? 0 : kMaxDraftTokens);
       pointers.push_back(&slot);
     }
     EXPECT_TRUE(drafter.propose(pointers, tokens).ok());
@@ -131,13 +131,13 @@ TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
       show(*drafter, 0, text, committed, rows);
       committed += rows;
       if (random() % 3 == 0) continue;  // a round without a draft, or the next chunk of the prompt
-      const Ask ask{0, &text, committed, 1 + static_cast<int>(random() % kMaxDepth), &sampler, true};
+      const Ask ask{0, &text, committed, 1 + static_cast<int>(random() % kMaxDraftTokens), &sampler, true};
       const Proposal got = propose(*drafter, {ask})[0];
       if (random() % 3 != 0) continue;
       ASSERT_EQ(got, fresh(ask)) << "seed " << seed << " after " << committed << " tokens";
     }
     show(*drafter, 0, text, committed++, 1);
-    const Ask last{0, &text, committed, kMaxDepth, &sampler, true};
+    const Ask last{0, &text, committed, kMaxDraftTokens, &sampler, true};
     ASSERT_EQ(propose(*drafter, {last})[0], fresh(last)) << "seed " << seed;
   }
 }
@@ -168,7 +168,8 @@ TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
       ASSERT_TRUE(drafter->restore(1 - slot, *memory, committed).ok());
       memory.reset();
       if (random() % 2 == 0) {
-        const Ask ask{1 - slot, &text, committed, 1 + static_cast<int>(random() % kMaxDepth), &sampler, true};
+        const Ask ask{1 - slot, &text, committed, 1 + static_cast<int>(random() % kMaxDraftTokens),
+                      &sampler, true};
         ASSERT_EQ(propose(*drafter, {ask})[0], fresh(ask)) << "seed " << seed << " after " << committed;
       }
       const int more = 1 + static_cast<int>(random() % 30);
@@ -198,7 +199,7 @@ TEST_F(MtpDrafterTest, APromptIsSeenWholeWhateverItsChunksAndHoweverLongNobodyDr
         show(*drafter, 0, text, done, rows, true);
       }
       for (; done < kCommitted; ++done) show(*drafter, 0, text, done, 1);
-      const Ask ask{0, &text, kCommitted, kMaxDepth, &sampler, true};
+      const Ask ask{0, &text, kCommitted, kMaxDraftTokens, &sampler, true};
       EXPECT_EQ(propose(*drafter, {ask})[0], fresh(ask)) << chunk << " of " << prompt;
     }
   }
@@ -255,7 +256,7 @@ TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
     show(*drafter, i, texts[i], 0, 40 + 17 * i);
   }
   std::vector<Ask> asks = {{2, &texts[2], 74, 2, &sampled, true},
-                           {0, &texts[0], 40, kMaxDepth, &greedy, false},
+                           {0, &texts[0], 40, kMaxDraftTokens, &greedy, false},
                            {1, &texts[1], 57, 5, &sampled, false}};
   for (int round = 0; round < 4; ++round) {
     const std::vector<Proposal> together = propose(*drafter, asks);
@@ -264,7 +265,7 @@ TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
     for (Ask& ask : asks) {
       show(*drafter, ask.slot, *ask.text, ask.committed, 1 + ask.slot);
       ask.committed += 1 + ask.slot;
-      ask.depth = 1 + (ask.depth + 3) % kMaxDepth;
+      ask.depth = 1 + (ask.depth + 3) % kMaxDraftTokens;
     }
   }
 }

@@ -117,14 +117,14 @@ int NgramDrafter::plan(const DraftSlot& slot) {
                        : static_cast<int>(std::min(state.continuation.size(), slot.drafts.size()));
 }
 
-int NgramDrafter::kind(int slot) const {
+int NgramDrafter::context_class(int slot) const {
   const int match = match_length(slot);
   return match < 6 ? 0 : match < 12 ? 1 : match < 24 ? 2 : 3;
 }
 
-double NgramDrafter::first_guess(int kind) const {
-  constexpr double kGuesses[kKinds] = {0.4, 0.6, 0.85, 0.9};
-  return kGuesses[kind];
+double NgramDrafter::first_guess(int context_class) const {
+  constexpr double kGuesses[kContextClasses] = {0.4, 0.6, 0.85, 0.9};
+  return kGuesses[context_class];
 }
 
 Status NgramDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t>) {

@@ -31,8 +31,8 @@ class NgramDrafter final : public Drafter {
   int plan(const DraftSlot& slot) override;
   int draft_cost(int /*depth*/) const override { return 0; }
   /// By the length of the match.
-  int kind(int slot) const override;
-  double first_guess(int kind) const override;
+  int context_class(int slot) const override;
+  double first_guess(int context_class) const override;
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
 
   /// Length of the match that plan() found last for this slot.

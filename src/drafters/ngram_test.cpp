@@ -8,8 +8,8 @@ namespace {
 
 /// A slot of a drafter, as the round would show it.
 struct View {
-  std::array<std::int32_t, kMaxDepth> drafts{};
-  std::array<Distribution, kMaxDraft> proposal;
+  std::array<std::int32_t, kMaxDraftTokens> drafts{};
+  std::array<Distribution, kMaxDraftTokens> proposal;
   DraftSlot slot;
 
   View(int id, std::span<const std::int32_t> tokens, int depth,
@@ -150,7 +150,7 @@ TEST(NgramDrafter, FindsWhatASlowSearchFindsHoweverTheTextGrows) {
     const Tokens predicted = text(random() % 2 == 0 ? 0 : 40);
     Tokens tokens = text(1 + random() % 20);
     for (int round = 0; round < 60; ++round) {
-      const int depth = 1 + static_cast<int>(random() % kMaxDepth);
+      const int depth = 1 + static_cast<int>(random() % kMaxDraftTokens);
       View view(0, tokens, depth, predicted);
       int length = 0;
       const Tokens expected = slow_guess(tokens, depth, predicted, length);

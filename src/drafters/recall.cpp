@@ -124,7 +124,7 @@ int RecallRing::recall(std::span<const std::int32_t> text, std::vector<std::int3
 
 Status RecallDrafter::open(int slot, std::int64_t /*position*/) {
   close(slot);
-  slots_[static_cast<std::size_t>(slot)].continuation.reserve(kMaxDraft);
+  slots_[static_cast<std::size_t>(slot)].continuation.reserve(kMaxDraftTokens);
   return {};
 }
 
@@ -150,14 +150,14 @@ int RecallDrafter::plan(const DraftSlot& slot) {
   return static_cast<int>(state.continuation.size());
 }
 
-int RecallDrafter::kind(int slot) const {
+int RecallDrafter::context_class(int slot) const {
   const int match = slots_[static_cast<std::size_t>(slot)].match;
   return match < 6 ? 0 : match < 12 ? 1 : match < 24 ? 2 : 3;
 }
 
-double RecallDrafter::first_guess(int kind) const {
-  constexpr double kGuesses[kKinds] = {0.3, 0.5, 0.75, 0.85};
-  return kGuesses[kind];
+double RecallDrafter::first_guess(int context_class) const {
+  constexpr double kGuesses[kContextClasses] = {0.3, 0.5, 0.75, 0.85};
+  return kGuesses[context_class];
 }
 
 Status RecallDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> /*round_tokens*/) {

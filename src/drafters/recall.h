@@ -73,8 +73,8 @@ class RecallDrafter final : public Drafter {
   }
   int plan(const DraftSlot& slot) override;
   int draft_cost(int /*depth*/) const override { return 0; }
-  int kind(int slot) const override;
-  double first_guess(int kind) const override;
+  int context_class(int slot) const override;
+  double first_guess(int context_class) const override;
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
   void learn(std::span<const std::int32_t> tokens, std::uint64_t owner) override;
 

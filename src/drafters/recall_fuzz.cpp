@@ -52,7 +52,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   ft::RecallDrafter again(1, std::int64_t{1} << 20);
   Source rewritten(reinterpret_cast<const std::uint8_t*>(sink.written.data()), sink.written.size());
   if (!again.read_from(rewritten, kVocabulary).ok()) std::abort();
-  std::int32_t drafts[ft::kMaxDraft];
+  std::int32_t drafts[ft::kMaxDraftTokens];
   const std::int32_t text[] = {1, 2, 3, 4, 5, 6, 7, 8};
   if (!again.open(0, 0).ok()) std::abort();
   for (std::uint64_t owner = 0; owner < 3; ++owner) {

@@ -95,7 +95,7 @@ class RecallDrafterTest : public testing::Test {
     EXPECT_TRUE(drafter.open(0, 0).ok());
     return drafter.plan(slot);
   }
-  std::array<std::int32_t, kMaxDepth> buffer_{};
+  std::array<std::int32_t, kMaxDraftTokens> buffer_{};
 };
 
 TEST_F(RecallDrafterTest, OneUsersTextNeverDraftsForAnothers) {

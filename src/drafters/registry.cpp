@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "drafters/dflash.h"
-#include "drafters/model.h"
+#include "drafters/draft_model.h"
 #include "drafters/mtp.h"
 #include "drafters/ngram.h"
 #include "drafters/recall.h"
@@ -89,7 +89,7 @@ Result<std::unique_ptr<Drafter>> open_recall(const DrafterContext& context) {
 }
 
 constexpr DrafterSpec kSpecs[] = {
-    {"mtp", [](const Model& model) { return model.mtp ? std::string() : model.head.sentence; },
+    {"mtp", [](const Model& model) { return model.mtp ? std::string() : model.mtp_head.sentence; },
      [](const Model& model) { return &*model.mtp; },
      [](const Model& model) { return MtpDrafter::request(model.facts.width); },
      [](const Model& model) { return MtpDrafter::memory_bytes(model.facts.width); }, open_mtp},

@@ -57,11 +57,11 @@ struct DrafterContext {
   CapturedRows* captured = nullptr;   // of its request; null if it asked for none
   const ImageRows* images = nullptr;  // null: prompts are text
   int slots = 1;
-  int blocks = 1;                 // key/value blocks of its own cache, if it has one
-  int memories = 0;               // that may be saved at once, beside the slots
-  int max_depth = kMaxDepth;      // drafts of a slot in a round
-  std::int64_t context = 0;       // tokens of a slot, at most
-  std::int64_t recall_bytes = 0;  // for texts of earlier requests; 0: none are kept
+  int blocks = 1;                   // key/value blocks of its own cache, if it has one
+  int memories = 0;                 // that may be saved at once, beside the slots
+  int max_depth = kMaxDraftTokens;  // drafts of a slot in a round
+  std::int64_t context = 0;         // tokens of a slot, at most
+  std::int64_t recall_bytes = 0;    // for texts of earlier requests; 0: none are kept
 };
 
 struct DrafterSpec {

@@ -60,13 +60,14 @@ class RepeatedEdits : public testing::Test {
     Tokens text = prompt;
     int count = 0;
     for (std::size_t done = 0; done < answer.size(); ++count) {
-      std::array<std::int32_t, kMaxDraft> drafts{};
+      std::array<std::int32_t, kMaxDraftTokens> drafts{};
       DraftSlot slot;
       slot.tokens = text, slot.owner = 1, slot.drafts = std::span(drafts).first(8);
       const int from_own = own.plan(slot);
       const int from_earlier = across_requests ? recall_.plan(slot) : 0;
-      Drafter& source = from_earlier > 0 && recall_.kind(0) >= own.kind(0) ? static_cast<Drafter&>(recall_)
-                                                                           : static_cast<Drafter&>(own);
+      Drafter& source = from_earlier > 0 && recall_.context_class(0) >= own.context_class(0)
+                            ? static_cast<Drafter&>(recall_)
+                            : static_cast<Drafter&>(own);
       slot.depth = &source == &own ? from_own : from_earlier;
       DraftSlot* pointer = &slot;
       if (slot.depth > 0) {

@@ -26,9 +26,9 @@ std::optional<double> parameter(std::string_view header, std::string_view name) 
 }
 
 /// The server's name for this request, which its operators need.
-std::string request_name(const HttpHead& head) {
+std::string request_name(const ResponseHeader& response) {
   for (const char* name : {"x-request-id", "x-amzn-trace-id", "x-amz-cf-id"}) {
-    if (const std::string_view id = head.header(name); !id.empty())
+    if (const std::string_view id = response.header(name); !id.empty())
       return fmt::format(" (request {})", utf8_replace_invalid(id));
   }
   return {};
@@ -43,17 +43,17 @@ std::string shown(std::string_view body) {
   return text;
 }
 
-std::string_view header_message(const HttpHead& head) { return head.header("x-error-message"); }
+std::string_view header_message(const ResponseHeader& response) { return response.header("x-error-message"); }
 
 /// What the hub says of it in brackets, if it says something.
-std::string in_its_words(const HttpHead& head, std::string_view body) {
-  const std::string_view message = header_message(head);
+std::string in_its_words(const ResponseHeader& response, std::string_view body) {
+  const std::string_view message = header_message(response);
   const std::string text =
       shown(message.empty() && !body.starts_with("<") && !body.starts_with("{") ? body : message);
   return text.empty() ? "" : fmt::format(" (the hub says: {})", text);
 }
 
-Error gated(const HttpHead& head, std::string_view body, const Asked& asked) {
+Error gated(const ResponseHeader& response, std::string_view body, const Asked& asked) {
   const std::string page = fmt::format("{}/{}", asked.endpoint, asked.id);
   if (!asked.sent_token) {
     return {Code::kNotFound,
@@ -65,23 +65,23 @@ Error gated(const HttpHead& head, std::string_view body, const Asked& asked) {
       Code::kNotFound,
       fmt::format("the account of your token has no access to {}: accept its licence at {}, or wait until "
                   "its owner has agreed; a fine-grained token must also allow gated repositories{}",
-                  asked.id, page, in_its_words(head, body))};
+                  asked.id, page, in_its_words(response, body))};
 }
 
 /// 403 without a code: the account or its token may not.
-Error forbidden(const HttpHead& head, std::string_view body, const Asked& asked) {
+Error forbidden(const ResponseHeader& response, std::string_view body, const Asked& asked) {
   if (!asked.sent_token) {
     return {
         Code::kNotFound,
         fmt::format("{} is not open to everybody: give a token of an account that has access in HF_TOKEN or "
                     "with `hf auth login`{}{}",
-                    asked.id, in_its_words(head, body), request_name(head))};
+                    asked.id, in_its_words(response, body), request_name(response))};
   }
   return {
       Code::kNotFound,
       fmt::format("your token may not read {}: its account has no access, or the token lacks the permission "
                   "to read this repository; compare {}/{} and the token's settings{}{}",
-                  asked.id, asked.endpoint, asked.id, in_its_words(head, body), request_name(head))};
+                  asked.id, asked.endpoint, asked.id, in_its_words(response, body), request_name(response))};
 }
 
 Error absent(const Asked& asked) {
@@ -95,8 +95,8 @@ Error absent(const Asked& asked) {
 Outcome refuse(Error error) { return {Verdict::kRefused, -1, std::move(error)}; }
 
 /// Passes by itself: repeated when the server says, unless that is too long for a person who waits.
-Outcome wait_for_server(const HttpHead& head, std::string problem, const char* advice) {
-  const double wait_s = wait_seconds(head).value_or(-1);
+Outcome wait_for_server(const ResponseHeader& response, std::string problem, const char* advice) {
+  const double wait_s = wait_seconds(response).value_or(-1);
   if (wait_s > kLongestWaitS) {
     problem +=
         fmt::format("; try again in {:.0f} minutes, the same command continues{}", wait_s / 60 + 1, advice);
@@ -122,50 +122,51 @@ Outcome refuse_missing(std::string_view code, const Asked& asked) {
   return refuse(absent(asked));
 }
 
-Outcome refuse_permission(const HttpHead& head, std::string_view body, std::string_view code,
+Outcome refuse_permission(const ResponseHeader& response, std::string_view body, std::string_view code,
                           const Asked& asked) {
-  if (code == "GatedRepo") return refuse(gated(head, body, asked));
-  const bool disabled = head.header("x-error-message").find("disabled") != std::string_view::npos ||
+  if (code == "GatedRepo") return refuse(gated(response, body, asked));
+  const bool disabled = response.header("x-error-message").find("disabled") != std::string_view::npos ||
                         body.find("Access to this resource is disabled") != std::string_view::npos;
-  if (head.status == kForbidden && disabled) {
+  if (response.status == kForbidden && disabled) {
     return refuse({Code::kNotFound, fmt::format("the hub has disabled {}", asked.id)});
   }
   if (code == "RepoNotFound") return refuse(absent(asked));
-  if (head.status == kUnauthorized && asked.sent_token) {
+  if (response.status == kUnauthorized && asked.sent_token) {
     return {
         Verdict::kWithoutToken,
         -1,
         {Code::kNotFound, "the stored token was refused; renew it with `hf auth login` or unset HF_TOKEN"}};
   }
-  if (head.status == kUnauthorized) return refuse(absent(asked));
-  return refuse(forbidden(head, body, asked));
+  if (response.status == kUnauthorized) return refuse(absent(asked));
+  return refuse(forbidden(response, body, asked));
 }
 
 }  // namespace
 
-std::optional<double> wait_seconds(const HttpHead& head) {
-  const std::string_view limit = head.header("ratelimit");
+std::optional<double> wait_seconds(const ResponseHeader& response) {
+  const std::string_view limit = response.header("ratelimit");
   if (const auto remaining = parameter(limit, "r"); remaining && *remaining == 0) {
     if (const auto reset = parameter(limit, "t")) return *reset + 1;
   }
-  return number(head.header("retry-after"));
+  return number(response.header("retry-after"));
 }
 
-bool is_range(const HttpHead& head, std::int64_t first, std::int64_t last, std::int64_t size) {
-  return head.header("content-range") == fmt::format("bytes {}-{}/{}", first, last, size);
+bool is_range(const ResponseHeader& response, std::int64_t first, std::int64_t last, std::int64_t size) {
+  return response.header("content-range") == fmt::format("bytes {}-{}/{}", first, last, size);
 }
 
-Outcome classify(const HttpHead& head, std::string_view body, const Asked& asked) {
-  const int status = head.status;
+Outcome classify(const ResponseHeader& response, std::string_view body, const Asked& asked) {
+  const int status = response.status;
   if (status >= 200 && status < 300) return {};
-  if (status >= 300 && status < 400 && !head.header("location").empty()) {
+  if (status >= 300 && status < 400 && !response.header("location").empty()) {
     return {Verdict::kRedirect,
             -1,
             {Code::kIo,
              fmt::format("{}: the server redirects it again and again; try again later", subject(asked))}};
   }
   if (status == kTooManyRequests) {
-    return wait_for_server(head, fmt::format("{} takes no more requests from here for now", asked.endpoint),
+    return wait_for_server(response,
+                           fmt::format("{} takes no more requests from here for now", asked.endpoint),
                            asked.sent_token ? "" : " (a token in HF_TOKEN raises the limit)");
   }
   if (status == kRangeNotSatisfiable) {
@@ -175,26 +176,26 @@ Outcome classify(const HttpHead& head, std::string_view body, const Asked& asked
   }
   if (status == kTimeout || status >= kServerErrors) {
     return wait_for_server(
-        head,
-        fmt::format("the server answers {} with status {}{}", subject(asked), status, request_name(head)),
+        response,
+        fmt::format("the server answers {} with status {}{}", subject(asked), status, request_name(response)),
         "");
   }
   if (asked.by_signed_url && (status == kBadRequest || status == kForbidden || status == kUnauthorized)) {
     return {Verdict::kPlaceAgain,
             -1,
             {Code::kIo, fmt::format("the server of the file {} refuses it with status {}: {}{}",
-                                    subject(asked), status, shown(body), request_name(head))}};
+                                    subject(asked), status, shown(body), request_name(response))}};
   }
-  const std::string_view code = head.header("x-error-code");
+  const std::string_view code = response.header("x-error-code");
   if (status == kTakenDown) {
     return refuse({Code::kNotFound, fmt::format("{} was taken down for legal reasons", asked.id)});
   }
   if (status == kNotFound) {
-    return code == "GatedRepo" ? refuse(gated(head, body, asked)) : refuse_missing(code, asked);
+    return code == "GatedRepo" ? refuse(gated(response, body, asked)) : refuse_missing(code, asked);
   }
-  if (status == kUnauthorized || status == kForbidden) return refuse_permission(head, body, code, asked);
+  if (status == kUnauthorized || status == kForbidden) return refuse_permission(response, body, code, asked);
   return refuse({Code::kIo, fmt::format("{} answers {} with status {}: {}{}", asked.endpoint, subject(asked),
-                                        status, shown(body), request_name(head))});
+                                        status, shown(body), request_name(response))});
 }
 
 }  // namespace ft::hub

@@ -37,12 +37,12 @@ inline constexpr double kLongestWaitS = 120;
 inline constexpr std::size_t kShownBodyBytes = 300;
 
 /// `body`: the first bytes of the answer's text.
-Outcome classify(const HttpHead& head, std::string_view body, const Asked& asked);
+Outcome classify(const ResponseHeader& response, std::string_view body, const Asked& asked);
 
 /// Seconds to wait by RateLimit (nothing remains) or Retry-After.
-std::optional<double> wait_seconds(const HttpHead& head);
+std::optional<double> wait_seconds(const ResponseHeader& response);
 
 /// Whether Content-Range is exactly these bytes of a file of `size`.
-bool is_range(const HttpHead& head, std::int64_t first, std::int64_t last, std::int64_t size);
+bool is_range(const ResponseHeader& response, std::int64_t first, std::int64_t last, std::int64_t size);
 
 }  // namespace ft::hub

@@ -7,26 +7,26 @@
 namespace ft::hub {
 namespace {
 
-HttpHead head(int status, std::vector<std::pair<std::string, std::string>> headers = {}) {
+ResponseHeader response(int status, std::vector<std::pair<std::string, std::string>> headers = {}) {
   return {status, std::move(headers)};
 }
 
 const Asked kAsked{"https://h", "org/name", "main", "", false, false};
 
 TEST(Answers, EachStatusHasItsVerdict) {
-  EXPECT_EQ(classify(head(200), "", kAsked).verdict, Verdict::kGood);
-  EXPECT_EQ(classify(head(302, {{"location", "/x"}}), "", kAsked).verdict, Verdict::kRedirect);
-  EXPECT_EQ(classify(head(302), "", kAsked).verdict, Verdict::kRefused);
+  EXPECT_EQ(classify(response(200), "", kAsked).verdict, Verdict::kGood);
+  EXPECT_EQ(classify(response(302, {{"location", "/x"}}), "", kAsked).verdict, Verdict::kRedirect);
+  EXPECT_EQ(classify(response(302), "", kAsked).verdict, Verdict::kRefused);
   for (const int passing : {408, 500, 502, 503, 504, 429})
-    EXPECT_EQ(classify(head(passing), "", kAsked).verdict, Verdict::kRepeat) << passing;
+    EXPECT_EQ(classify(response(passing), "", kAsked).verdict, Verdict::kRepeat) << passing;
   for (const int final : {400, 401, 403, 404, 410, 451})
-    EXPECT_EQ(classify(head(final), "", kAsked).verdict, Verdict::kRefused) << final;
-  EXPECT_EQ(classify(head(416), "", kAsked).verdict, Verdict::kNoRange);
+    EXPECT_EQ(classify(response(final), "", kAsked).verdict, Verdict::kRefused) << final;
+  EXPECT_EQ(classify(response(416), "", kAsked).verdict, Verdict::kNoRange);
 }
 
 TEST(Answers, EveryAnswerThatIsNotGoodHasASentence) {
   for (int status = 100; status < 600; ++status) {
-    const Outcome outcome = classify(head(status, {{"location", "/x"}}), "", kAsked);
+    const Outcome outcome = classify(response(status, {{"location", "/x"}}), "", kAsked);
     EXPECT_EQ(outcome.error.message.empty(), outcome.verdict == Verdict::kGood) << status;
   }
 }
@@ -34,7 +34,7 @@ TEST(Answers, EveryAnswerThatIsNotGoodHasASentence) {
 TEST(Answers, ASignedUrlIsPlacedAgain) {
   Asked asked = kAsked;
   asked.by_signed_url = true;
-  const Outcome outcome = classify(head(403), "Request has\nexpired", asked);
+  const Outcome outcome = classify(response(403), "Request has\nexpired", asked);
   EXPECT_EQ(outcome.verdict, Verdict::kPlaceAgain);
   EXPECT_NE(outcome.error.message.find("Request has expired"), std::string::npos);
 }
@@ -42,8 +42,8 @@ TEST(Answers, ASignedUrlIsPlacedAgain) {
 TEST(Answers, ATokenThatIsRefusedIsLeftOut) {
   Asked asked = kAsked;
   asked.sent_token = true;
-  EXPECT_EQ(classify(head(401), "", asked).verdict, Verdict::kWithoutToken);
-  EXPECT_EQ(classify(head(401, {{"x-error-code", "GatedRepo"}}), "", asked).verdict, Verdict::kRefused);
+  EXPECT_EQ(classify(response(401), "", asked).verdict, Verdict::kWithoutToken);
+  EXPECT_EQ(classify(response(401, {{"x-error-code", "GatedRepo"}}), "", asked).verdict, Verdict::kRefused);
 }
 
 TEST(Answers, ARefusalSpeaksOfTheTokenThatWasSent) {
@@ -51,8 +51,9 @@ TEST(Answers, ARefusalSpeaksOfTheTokenThatWasSent) {
     for (const char* code : {"GatedRepo", ""}) {
       Asked asked = kAsked;
       asked.sent_token = sent;
-      const Outcome outcome = classify(
-          head(403, {{"x-error-code", code}, {"x-error-message", "not in the authorized list"}}), "", asked);
+      const Outcome outcome =
+          classify(response(403, {{"x-error-code", code}, {"x-error-message", "not in the authorized list"}}),
+                   "", asked);
       const std::string& said = outcome.error.message;
       EXPECT_EQ(said.find("give a token") != std::string::npos, !sent) << said;
       EXPECT_EQ(said.find("your token") != std::string::npos, sent) << said;
@@ -70,24 +71,24 @@ TEST(Listing, TheGateIsOneOfTwo) {
 }
 
 TEST(Answers, TheServerSaysHowLongToWait) {
-  EXPECT_EQ(wait_seconds(head(429, {{"ratelimit", "\"api\";r=0;t=55"}})), 56);
-  EXPECT_EQ(wait_seconds(head(429, {{"ratelimit", "\"api\";r=3;t=55"}, {"retry-after", "7"}})), 7);
-  EXPECT_EQ(wait_seconds(head(429, {{"retry-after", "soon"}})), std::nullopt);
-  EXPECT_EQ(classify(head(429, {{"retry-after", "120"}}), "", kAsked).verdict, Verdict::kRepeat);
-  EXPECT_EQ(classify(head(429, {{"retry-after", "121"}}), "", kAsked).verdict, Verdict::kRefused);
-  EXPECT_EQ(classify(head(503, {{"retry-after", "120"}}), "", kAsked).wait_s, 120);
-  EXPECT_EQ(classify(head(503, {{"retry-after", "3600"}}), "", kAsked).verdict, Verdict::kRefused);
+  EXPECT_EQ(wait_seconds(response(429, {{"ratelimit", "\"api\";r=0;t=55"}})), 56);
+  EXPECT_EQ(wait_seconds(response(429, {{"ratelimit", "\"api\";r=3;t=55"}, {"retry-after", "7"}})), 7);
+  EXPECT_EQ(wait_seconds(response(429, {{"retry-after", "soon"}})), std::nullopt);
+  EXPECT_EQ(classify(response(429, {{"retry-after", "120"}}), "", kAsked).verdict, Verdict::kRepeat);
+  EXPECT_EQ(classify(response(429, {{"retry-after", "121"}}), "", kAsked).verdict, Verdict::kRefused);
+  EXPECT_EQ(classify(response(503, {{"retry-after", "120"}}), "", kAsked).wait_s, 120);
+  EXPECT_EQ(classify(response(503, {{"retry-after", "3600"}}), "", kAsked).verdict, Verdict::kRefused);
 }
 
 TEST(Answers, TheRequestIsNamedForTheServersOperators) {
-  const Outcome outcome = classify(head(500, {{"x-request-id", "Root=1-abc"}}), "", kAsked);
+  const Outcome outcome = classify(response(500, {{"x-request-id", "Root=1-abc"}}), "", kAsked);
   EXPECT_NE(outcome.error.message.find("Root=1-abc"), std::string::npos);
 }
 
 TEST(Answers, ARangeMustBeExact) {
-  EXPECT_TRUE(is_range(head(206, {{"content-range", "bytes 0-9/10"}}), 0, 9, 10));
+  EXPECT_TRUE(is_range(response(206, {{"content-range", "bytes 0-9/10"}}), 0, 9, 10));
   for (const char* wrong : {"bytes 0-8/10", "bytes 0-9/11", "bytes 0-9/*", "0-9/10", ""})
-    EXPECT_FALSE(is_range(head(206, {{"content-range", wrong}}), 0, 9, 10)) << wrong;
+    EXPECT_FALSE(is_range(response(206, {{"content-range", wrong}}), 0, 9, 10)) << wrong;
 }
 
 TEST(Listing, TheNextPageIsAtTheEndpoint) {

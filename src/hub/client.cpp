@@ -18,13 +18,13 @@ std::string located(const std::string& base, std::string_view location) {
 
 }  // namespace
 
-double Patience::next_wait_s(const Outcome& outcome) const {
+double RetryPolicy::next_wait_s(const Outcome& outcome) const {
   if (tries_ + 1 >= kMaxTries) return -1;
   if (outcome.wait_s >= 0) return outcome.wait_s;
   return std::ldexp(static_cast<double>(pace_.backoff_ms) / 1000, tries_);
 }
 
-bool Patience::wait(const Outcome& outcome) {
+bool RetryPolicy::wait(const Outcome& outcome) {
   const double wait_s = next_wait_s(outcome);
   if (wait_s < 0) return false;
   ++tries_;
@@ -66,28 +66,29 @@ Result<HubClient::Fetched> HubClient::ask_once(Connection& connection, std::stri
     HttpRequest request{url, token_for(url), head_only};
     asked.sent_token = !request.token.empty();
     bool too_long = false;
-    Result<HttpHead> head = connection.send(request, [&](const HttpHead&, std::string_view bytes) {
-      too_long = fetched.body.size() + bytes.size() > kMaxListingBytes;
-      if (!too_long) fetched.body += bytes;
-      return !too_long;
-    });
+    Result<ResponseHeader> response =
+        connection.send(request, [&](const ResponseHeader&, std::string_view bytes) {
+          too_long = fetched.body.size() + bytes.size() > kMaxListingBytes;
+          if (!too_long) fetched.body += bytes;
+          return !too_long;
+        });
     if (too_long) {
       return Error{Code::kExhausted, fmt::format("{}: the hub's answer is larger than 64 MiB; this is not a "
                                                  "model",
                                                  asked.id)};
     }
-    if (!head.ok()) return head.error();
-    fetched.head = std::move(*head);
-    outcome = classify(fetched.head, fetched.body, asked);
+    if (!response.ok()) return response.error();
+    fetched.response = std::move(*response);
+    outcome = classify(fetched.response, fetched.body, asked);
     if (outcome.verdict != Verdict::kRedirect) return fetched;
-    url = located(url, fetched.head.header("location"));
+    url = located(url, fetched.response.header("location"));
     if (!is_allowed_url(url)) {
       return Error{Code::kIo, fmt::format("{}: the hub redirects to '{}', which is not https; nothing was "
                                           "fetched",
                                           asked.id, origin_of(url))};
     }
     if (head_only && origin_of(url) != origin_of(settings_.endpoint)) {
-      fetched.url = url, fetched.is_place = true;
+      fetched.url = url, fetched.is_elsewhere = true;
       outcome = {};
       return fetched;
     }
@@ -98,7 +99,7 @@ Result<HubClient::Fetched> HubClient::ask_once(Connection& connection, std::stri
 
 Result<HubClient::Fetched> HubClient::ask(Connection& connection, const std::string& url,
                                           const Asked& question, bool head_only) {
-  Patience patience(pace_);
+  RetryPolicy retries(pace_);
   Asked asked = question;
   for (;;) {
     Outcome outcome;
@@ -107,7 +108,7 @@ Result<HubClient::Fetched> HubClient::ask(Connection& connection, const std::str
       if (fetched.error().code != Code::kBusy) return fetched.error();
       outcome = {Verdict::kRepeat, -1, fetched.error()};
     } else if (outcome.verdict == Verdict::kGood) {
-      if (const std::string warning(fetched->head.header("x-hf-warning")); !warning.empty()) {
+      if (const std::string warning(fetched->response.header("x-hf-warning")); !warning.empty()) {
         const std::string topic = warning.substr(0, warning.find(';'));
         if (is_news(topic)) tell([&](PullEvents& events) { events.noted("the hub says: " + warning); });
       }
@@ -118,10 +119,10 @@ Result<HubClient::Fetched> HubClient::ask(Connection& connection, const std::str
       continue;
     }
     if (outcome.verdict != Verdict::kRepeat) return outcome.error;
-    if (const double wait_s = patience.next_wait_s(outcome); wait_s >= 0) {
+    if (const double wait_s = retries.next_wait_s(outcome); wait_s >= 0) {
       tell([&](PullEvents& events) { events.repeated(question.path, outcome.error.message, wait_s); });
     }
-    if (!patience.wait(outcome)) {
+    if (!retries.wait(outcome)) {
       return pace_.cancelled() ? Error{Code::kCancelled, "stopped"} : outcome.error;
     }
   }
@@ -177,19 +178,19 @@ Result<std::vector<RemoteFile>> HubClient::files(const Repository& repository, c
                    fmt::format("{} has more than {} files; it is not a model", repository.id(), kMaxFiles)};
     }
     std::ranges::move(page, std::back_inserter(files));
-    url = next_page(fetched.head.header("link"), settings_.endpoint);
+    url = next_page(fetched.response.header("link"), settings_.endpoint);
   }
   return files;
 }
 
-Result<Place> HubClient::place(Connection& connection, const Repository& repository,
-                               const std::string& commit, const std::string& path) {
+Result<ResolvedUrl> HubClient::resolve_url(Connection& connection, const Repository& repository,
+                                           const std::string& commit, const std::string& path) {
   const Asked asked{settings_.endpoint, repository.id(), commit, path};
   FT_ASSIGN(const Fetched fetched, ask(connection,
                                        fmt::format("{}/{}/resolve/{}/{}", settings_.endpoint, repository.id(),
                                                    commit, percent_encoded(path, true)),
                                        asked, true));
-  return Place{fetched.url, !fetched.is_place};
+  return ResolvedUrl{fetched.url, !fetched.is_elsewhere};
 }
 
 }  // namespace ft::hub

@@ -1,4 +1,4 @@
-// Questions to the hub: the commit of a revision, the files of a commit, the place of a file's bytes. It
+// Questions to the hub: the commit of a revision, the files of a commit, the URL of a file's bytes. It
 // follows redirects itself, so that the token goes only to the endpoint's own scheme, host and port.
 #pragma once
 
@@ -22,9 +22,9 @@ inline constexpr int kMaxRedirects = 5;
 inline constexpr int kMaxTries = 5;  // without a new byte
 
 /// Waits between the repetitions of one piece of work.
-class Patience {
+class RetryPolicy {
  public:
-  explicit Patience(const Pace& pace) : pace_(pace) {}
+  explicit RetryPolicy(const Pace& pace) : pace_(pace) {}
   /// After progress.
   void reset() { tries_ = 0; }
   /// How long the next wait() takes; negative: all tries are used up.
@@ -38,7 +38,7 @@ class Patience {
 };
 
 /// Where the bytes of a file are.
-struct Place {
+struct ResolvedUrl {
   std::string url;
   bool at_endpoint = false;  // the token may go there
 };
@@ -54,8 +54,8 @@ class HubClient {
   Result<std::string> gate(const Repository& repository);
   Result<std::vector<RemoteFile>> files(const Repository& repository, const std::string& commit);
   /// Thread-safe, with a connection of the calling thread.
-  Result<Place> place(Connection& connection, const Repository& repository, const std::string& commit,
-                      const std::string& path);
+  Result<ResolvedUrl> resolve_url(Connection& connection, const Repository& repository,
+                                  const std::string& commit, const std::string& path);
 
   /// The token to send to `url`: the stored one at the endpoint, unless the hub refused it.
   std::string token_for(const std::string& url);
@@ -67,9 +67,9 @@ class HubClient {
 
  private:
   struct Fetched {
-    HttpHead head;
-    std::string body, url;  // url: of the last answer
-    bool is_place = false;  // a redirect to another origin, not followed
+    ResponseHeader response;
+    std::string body, url;      // url: of the last answer
+    bool is_elsewhere = false;  // a redirect to another origin, not followed
   };
   Result<Fetched> ask(Connection& connection, const std::string& url, const Asked& asked, bool head_only);
   Result<Fetched> ask_once(Connection& connection, std::string url, Asked& asked, bool head_only,

@@ -15,7 +15,7 @@ constexpr long kConnectTimeoutS = 10;
 constexpr std::size_t kMaxHeaders = 200, kMaxHeaderBytes = 16384;
 
 struct Answer {
-  HttpHead head;
+  ResponseHeader response;
   const BodySink* sink = nullptr;
   const Pace* pace = nullptr;
   bool stopped = false, flooded = false;
@@ -31,27 +31,27 @@ std::size_t on_header(char* bytes, std::size_t one, std::size_t count, void* sel
   Answer& answer = *static_cast<Answer*>(self);
   const std::string_view line(bytes, one * count);
   if (line.starts_with("HTTP/")) {  // also of a proxy's own answer, and of 100 Continue
-    answer.head = {};
+    answer.response = {};
     const std::size_t space = line.find(' ');
     if (space != std::string_view::npos)
-      std::from_chars(line.data() + space + 1, line.data() + line.size(), answer.head.status);
+      std::from_chars(line.data() + space + 1, line.data() + line.size(), answer.response.status);
     return line.size();
   }
   const std::size_t colon = line.find(':');
   if (colon == std::string_view::npos) return line.size();
-  if (answer.head.headers.size() >= kMaxHeaders || line.size() > kMaxHeaderBytes) {
+  if (answer.response.headers.size() >= kMaxHeaders || line.size() > kMaxHeaderBytes) {
     answer.flooded = true;
     return 0;
   }
   std::string name(line.substr(0, colon));
   std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  answer.head.headers.emplace_back(std::move(name), trimmed(line.substr(colon + 1)));
+  answer.response.headers.emplace_back(std::move(name), trimmed(line.substr(colon + 1)));
   return line.size();
 }
 
 std::size_t on_body(char* bytes, std::size_t one, std::size_t count, void* self) {
   Answer& answer = *static_cast<Answer*>(self);
-  if ((*answer.sink)(answer.head, {bytes, one * count})) return one * count;
+  if ((*answer.sink)(answer.response, {bytes, one * count})) return one * count;
   answer.stopped = true;
   return 0;
 }
@@ -75,7 +75,7 @@ class CurlConnection final : public Connection {
   CurlConnection(const CurlConnection&) = delete;
   CurlConnection& operator=(const CurlConnection&) = delete;
 
-  Result<HttpHead> send(const HttpRequest& request, const BodySink& sink) override {
+  Result<ResponseHeader> send(const HttpRequest& request, const BodySink& sink) override {
     if (curl_ == nullptr) return Error{Code::kExhausted, "libcurl cannot start; close other programs"};
     Answer answer;
     answer.sink = &sink, answer.pace = &pace_;
@@ -86,7 +86,7 @@ class CurlConnection final : public Connection {
     prepare(request, answer, detail, headers);
     const CURLcode code = library_.perform(curl_);
     library_.slist_free_all(headers);
-    if (code == CURLE_OK) return std::move(answer.head);
+    if (code == CURLE_OK) return std::move(answer.response);
     if (answer.stopped || (code == CURLE_ABORTED_BY_CALLBACK && !answer.flooded))
       return Error{Code::kCancelled, "stopped"};
     return failure(request, code, answer.flooded ? "too many or too long headers" : detail);

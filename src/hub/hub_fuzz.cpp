@@ -31,11 +31,11 @@ void fuzz_tree(const std::string& text) {
 void fuzz_headers(const std::string& text) {
   const std::string next = ft::hub::next_page(text, "https://mirror.example");
   check(next.empty() || next.starts_with("https://mirror.example/api/"));
-  ft::hub::HttpHead head;
-  head.status = text.empty() ? 0 : 300 + static_cast<unsigned char>(text[0]);
+  ft::hub::ResponseHeader response;
+  response.status = text.empty() ? 0 : 300 + static_cast<unsigned char>(text[0]);
   for (const char* name : {"ratelimit", "retry-after", "x-error-code", "location", "content-range"})
-    head.headers.emplace_back(name, text);
-  const auto outcome = ft::hub::classify(head, text, {"https://h", "a/b", "main", "f", true, false});
+    response.headers.emplace_back(name, text);
+  const auto outcome = ft::hub::classify(response, text, {"https://h", "a/b", "main", "f", true, false});
   check(outcome.wait_s <= ft::hub::kLongestWaitS);
   check(outcome.verdict == ft::hub::Verdict::kGood || !outcome.error.message.empty());
 }

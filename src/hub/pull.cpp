@@ -88,8 +88,9 @@ class Pull {
     if (!gate.ok() || gate->empty() || files_.empty()) return;
     plan_.gate = *gate;
     const std::unique_ptr<Connection> connection = transport_.connect();
-    const Result<Place> place = client_.place(*connection, repository_, plan_.commit, files_.front().path);
-    if (!place.ok()) plan_.refusal = place.error().message;
+    const Result<ResolvedUrl> resolved =
+        client_.resolve_url(*connection, repository_, plan_.commit, files_.front().path);
+    if (!resolved.ok()) plan_.refusal = resolved.error().message;
   }
 
   bool is_here() const {

@@ -38,30 +38,30 @@ class MemoryConnection final : public Connection {
  public:
   explicit MemoryConnection(Hub& hub) : hub_(hub) {}
 
-  Result<HttpHead> send(const HttpRequest& request, const BodySink& sink) override {
+  Result<ResponseHeader> send(const HttpRequest& request, const BodySink& sink) override {
     ++hub_.requests;
     const std::string path = request.url.substr(request.url.find('/', 8));
     if (path.starts_with("/api/models/o/n/revision/")) return whole(json{{"sha", kCommit}}.dump(), sink);
     if (path.starts_with("/api/models/o/n/tree/"))
       return hub_.endless_list ? empty_page(sink) : whole(tree(), sink);
     const std::string name = path.substr(path.rfind('/') + 1);
-    if (request.head_only) return HttpHead{302, {{"location", "https://cdn/" + name}}};
+    if (request.head_only) return ResponseHeader{302, {{"location", "https://cdn/" + name}}};
     return file(hub_.files.at(name), request, sink);
   }
 
  private:
-  static Result<HttpHead> whole(const std::string& body, const BodySink& sink) {
-    HttpHead head{200, {}};
-    sink(head, body);
-    return head;
+  static Result<ResponseHeader> whole(const std::string& body, const BodySink& sink) {
+    ResponseHeader response{200, {}};
+    sink(response, body);
+    return response;
   }
 
-  Result<HttpHead> empty_page(const BodySink& sink) const {
-    HttpHead head{200, {}};
-    head.headers.emplace_back("link",
-                              "</api/models/o/n/tree/" + std::to_string(hub_.requests) + ">; rel=\"next\"");
-    sink(head, "[]");
-    return head;
+  Result<ResponseHeader> empty_page(const BodySink& sink) const {
+    ResponseHeader response{200, {}};
+    response.headers.emplace_back(
+        "link", "</api/models/o/n/tree/" + std::to_string(hub_.requests) + ">; rel=\"next\"");
+    sink(response, "[]");
+    return response;
   }
 
   std::string tree() const {
@@ -74,24 +74,25 @@ class MemoryConnection final : public Connection {
     return list.dump();
   }
 
-  Result<HttpHead> file(const std::string& data, const HttpRequest& request, const BodySink& sink) {
-    HttpHead head{200, {}};
+  Result<ResponseHeader> file(const std::string& data, const HttpRequest& request, const BodySink& sink) {
+    ResponseHeader response{200, {}};
     std::string body = data;
     if (request.first >= 0) {
       const auto first = static_cast<std::size_t>(request.first);
       body = data.substr(first, static_cast<std::size_t>(request.last - request.first + 1));
-      head = {206,
-              {{"content-range", "bytes " + std::to_string(request.first) + "-" +
-                                     std::to_string(request.last) + "/" + std::to_string(data.size())}}};
+      response = {206,
+                  {{"content-range", "bytes " + std::to_string(request.first) + "-" +
+                                         std::to_string(request.last) + "/" + std::to_string(data.size())}}};
     }
     const bool dies = body.size() > hub_.cut && hub_.cuts.fetch_sub(1) > 0;
     if (dies) body.resize(hub_.cut);
     constexpr std::size_t kStep = 7;
     for (std::size_t at = 0; at < body.size(); at += kStep) {
-      if (!sink(head, std::string_view(body).substr(at, kStep))) return Error{Code::kCancelled, "stopped"};
+      if (!sink(response, std::string_view(body).substr(at, kStep)))
+        return Error{Code::kCancelled, "stopped"};
     }
     if (dies) return Error{Code::kBusy, "https://cdn cannot be reached: the connection died"};
-    return head;
+    return response;
   }
 
   Hub& hub_;

@@ -6,23 +6,23 @@
 namespace ft::hub {
 namespace {
 
-constexpr int kMaxPlacings = 2;  // without a new byte
+constexpr int kMaxResolutions = 2;  // without a new byte
 constexpr int kOk = 200, kPartialContent = 206;
 
 }  // namespace
 
 /// One answer: its bytes are in the piece; the outcome says what follows if some are missing.
-Result<Outcome> RangeReader::ask(Piece& piece, const Place& place) {
+Result<Outcome> RangeReader::ask(Piece& piece, const ResolvedUrl& resolved) {
   const std::int64_t from = piece.first + static_cast<std::int64_t>(piece.got);
   const std::int64_t last = piece.first + std::ssize(piece.out) - 1;
-  HttpRequest request{place.url, place.at_endpoint ? client_.token_for(place.url) : ""};
+  HttpRequest request{resolved.url, resolved.at_endpoint ? client_.token_for(resolved.url) : ""};
   request.first = from, request.last = last;
   const bool all = from == 0 && last + 1 == piece.file.size;  // then 200 has the same bytes
   std::string refusal;
-  HttpHead refused;
+  ResponseHeader refused;
   bool wrong_range = false;
-  const Result<HttpHead> head =
-      connection_->send(request, [&](const HttpHead& answer, std::string_view bytes) {
+  const Result<ResponseHeader> response =
+      connection_->send(request, [&](const ResponseHeader& answer, std::string_view bytes) {
         if (answer.status != kOk && answer.status != kPartialContent) {
           refused = answer;
           refusal += bytes.substr(0, kShownBodyBytes - std::min(kShownBodyBytes, refusal.size()));
@@ -39,17 +39,17 @@ Result<Outcome> RangeReader::ask(Piece& piece, const Place& place) {
   if (piece.got == piece.out.size()) return Outcome();
   if (client_.pace().cancelled()) return Error{Code::kCancelled, "stopped"};
   const Asked asked{"the hub",       repository_.id(),       commit_,
-                    piece.file.path, !request.token.empty(), !place.at_endpoint};
+                    piece.file.path, !request.token.empty(), !resolved.at_endpoint};
   if (wrong_range) {
     return Error{Code::kIo, fmt::format("{}: the server sends no part of it; pull the repository instead: "
                                         "foretoken pull {}",
                                         piece.file.path, repository_.id())};
   }
-  if (!head.ok() && refusal.empty()) {
-    if (head.error().code != Code::kBusy) return head.error();
-    return Outcome{Verdict::kRepeat, -1, head.error()};
+  if (!response.ok() && refusal.empty()) {
+    if (response.error().code != Code::kBusy) return response.error();
+    return Outcome{Verdict::kRepeat, -1, response.error()};
   }
-  Outcome outcome = classify(head.ok() ? *head : refused, refusal, asked);
+  Outcome outcome = classify(response.ok() ? *response : refused, refusal, asked);
   if (outcome.verdict == Verdict::kGood) {
     outcome = {Verdict::kRepeat,
                -1,
@@ -58,23 +58,24 @@ Result<Outcome> RangeReader::ask(Piece& piece, const Place& place) {
   return outcome;
 }
 
-Status RangeReader::settle(const Piece& piece, const Outcome& outcome, Patience& patience, int& placings) {
+Status RangeReader::settle(const Piece& piece, const Outcome& outcome, RetryPolicy& retries,
+                           int& resolutions) {
   switch (outcome.verdict) {
     case Verdict::kWithoutToken:
       client_.drop_token(outcome.error);
-      return ++placings > kMaxPlacings ? Status(outcome.error) : Status();
+      return ++resolutions > kMaxResolutions ? Status(outcome.error) : Status();
     case Verdict::kRedirect:
     case Verdict::kPlaceAgain:
-      places_.erase(piece.file.path);
-      return ++placings > kMaxPlacings ? Status(outcome.error) : Status();
+      resolved_.erase(piece.file.path);
+      return ++resolutions > kMaxResolutions ? Status(outcome.error) : Status();
     case Verdict::kRepeat: {
-      places_.erase(piece.file.path);
-      const double wait_s = patience.next_wait_s(outcome);
+      resolved_.erase(piece.file.path);
+      const double wait_s = retries.next_wait_s(outcome);
       if (wait_s >= 0) {
         client_.tell(
             [&](PullEvents& events) { events.repeated(piece.file.path, outcome.error.message, wait_s); });
       }
-      if (patience.wait(outcome)) return {};
+      if (retries.wait(outcome)) return {};
       return client_.pace().cancelled() ? Error{Code::kCancelled, "stopped"} : outcome.error;
     }
     default:
@@ -84,19 +85,19 @@ Status RangeReader::settle(const Piece& piece, const Outcome& outcome, Patience&
 
 Status RangeReader::read(const RemoteFile& file, std::int64_t first, std::span<char> out) {
   Piece piece{file, first, out};
-  Patience patience(client_.pace());
-  int placings = 0;
+  RetryPolicy retries(client_.pace());
+  int resolutions = 0;
   while (piece.got < out.size()) {
     const std::size_t before = piece.got;
-    auto place = places_.find(file.path);
-    if (place == places_.end()) {
-      FT_ASSIGN(Place found, client_.place(*connection_, repository_, commit_, file.path));
-      place = places_.emplace(file.path, std::move(found)).first;
+    auto resolved = resolved_.find(file.path);
+    if (resolved == resolved_.end()) {
+      FT_ASSIGN(ResolvedUrl found, client_.resolve_url(*connection_, repository_, commit_, file.path));
+      resolved = resolved_.emplace(file.path, std::move(found)).first;
     }
-    FT_ASSIGN(const Outcome outcome, ask(piece, place->second));
+    FT_ASSIGN(const Outcome outcome, ask(piece, resolved->second));
     if (piece.got == out.size()) return {};
-    if (piece.got > before) patience.reset(), placings = 0;
-    FT_TRY(settle(piece, outcome, patience, placings));
+    if (piece.got > before) retries.reset(), resolutions = 0;
+    FT_TRY(settle(piece, outcome, retries, resolutions));
   }
   return {};
 }

@@ -32,14 +32,14 @@ class RangeReader {
     std::span<char> out;
     std::size_t got = 0;
   };
-  Result<Outcome> ask(Piece& piece, const Place& place);
-  Status settle(const Piece& piece, const Outcome& outcome, Patience& patience, int& placings);
+  Result<Outcome> ask(Piece& piece, const ResolvedUrl& resolved);
+  Status settle(const Piece& piece, const Outcome& outcome, RetryPolicy& retries, int& resolutions);
 
   HubClient& client_;
   std::unique_ptr<Connection> connection_;
   const Repository& repository_;
   std::string commit_;
-  std::map<std::string, Place> places_;  // by path
+  std::map<std::string, ResolvedUrl> resolved_;  // by path
   std::int64_t fetched_ = 0;
 };
 

@@ -49,7 +49,7 @@ class ScriptedConnection final : public Connection {
  public:
   explicit ScriptedConnection(ScriptedHub& hub) : hub_(hub) {}
 
-  Result<HttpHead> send(const HttpRequest& request, const BodySink& sink) override {
+  Result<ResponseHeader> send(const HttpRequest& request, const BodySink& sink) override {
     must(++hub_.requests <= hub_.most_requests);
     must(request.token.empty() || request.url.starts_with(std::string(ScriptedHub::kEndpoint) + "/"));
     const std::string path = request.url.substr(request.url.find('/', sizeof("https://") - 1));
@@ -61,7 +61,7 @@ class ScriptedConnection final : public Connection {
       case 3:
         return refusal(sink);
       case 4:
-        return HttpHead{302, {{"location", places()[hub_.choose(places().size())]}}};
+        return ResponseHeader{302, {{"location", places()[hub_.choose(places().size())]}}};
       default:
         break;
     }
@@ -69,8 +69,8 @@ class ScriptedConnection final : public Connection {
     const auto file = std::ranges::find_if(hub_.files, [&](const auto& each) {
       return path.ends_with("/" + percent_encoded(each.first, true));
     });
-    if (file == hub_.files.end()) return HttpHead{404, {{"x-error-code", "EntryNotFound"}}};
-    if (request.head_only) return HttpHead{302, {{"location", "https://cdn.example" + path}}};
+    if (file == hub_.files.end()) return ResponseHeader{404, {{"x-error-code", "EntryNotFound"}}};
+    if (request.head_only) return ResponseHeader{302, {{"location", "https://cdn.example" + path}}};
     return range(file->second, request, sink);
   }
 
@@ -81,48 +81,48 @@ class ScriptedConnection final : public Connection {
     return all;
   }
 
-  Result<HttpHead> refusal(const BodySink& sink) {
+  Result<ResponseHeader> refusal(const BodySink& sink) {
     constexpr int kStatuses[] = {200, 206, 304, 400, 401, 403, 404, 408,
                                  416, 429, 451, 500, 503, 100, 0,   999};
-    HttpHead head{kStatuses[hub_.choose(std::size(kStatuses))], {}};
+    ResponseHeader response{kStatuses[hub_.choose(std::size(kStatuses))], {}};
     constexpr const char* kCodes[] = {"", "GatedRepo", "RepoNotFound", "EntryNotFound", "RevisionNotFound"};
-    head.headers.emplace_back("x-error-code", kCodes[hub_.choose(std::size(kCodes))]);
-    head.headers.emplace_back("retry-after", std::to_string(hub_.choose(256)));
-    hub_.lied |= head.status == 200 || head.status == 206;
+    response.headers.emplace_back("x-error-code", kCodes[hub_.choose(std::size(kCodes))]);
+    response.headers.emplace_back("retry-after", std::to_string(hub_.choose(256)));
+    hub_.lied |= response.status == 200 || response.status == 206;
     const std::string body(hub_.choose(256) * 3, '!');
-    if (!body.empty() && !sink(head, body)) return Error{Code::kCancelled, "stopped"};
-    return head;
+    if (!body.empty() && !sink(response, body)) return Error{Code::kCancelled, "stopped"};
+    return response;
   }
 
-  Result<HttpHead> page(const std::string& path, const BodySink& sink) {
+  Result<ResponseHeader> page(const std::string& path, const BodySink& sink) {
     for (const auto& [beginning, text] : hub_.pages) {
       if (!path.starts_with(beginning)) continue;
-      HttpHead head{200, {}};
+      ResponseHeader response{200, {}};
       if (hub_.choose(8) == 1) {
-        head.headers.emplace_back(
+        response.headers.emplace_back(
             "link", "</api/models/o/n/tree/" + std::to_string(hub_.choose(256)) + ">; rel=\"next\"");
       }
-      if (!sink(head, text)) return Error{Code::kCancelled, "stopped"};
-      return head;
+      if (!sink(response, text)) return Error{Code::kCancelled, "stopped"};
+      return response;
     }
-    return HttpHead{404, {{"x-error-code", "RepoNotFound"}}};
+    return ResponseHeader{404, {{"x-error-code", "RepoNotFound"}}};
   }
 
-  Result<HttpHead> range(const std::string& file, const HttpRequest& request, const BodySink& sink) {
+  Result<ResponseHeader> range(const std::string& file, const HttpRequest& request, const BodySink& sink) {
     if (request.first < 0) {  // a question that was redirected to a file
-      HttpHead head{200, {}};
-      if (!sink(head, file)) return Error{Code::kCancelled, "stopped"};
-      return head;
+      ResponseHeader response{200, {}};
+      if (!sink(response, file)) return Error{Code::kCancelled, "stopped"};
+      return response;
     }
     must(request.first <= request.last);
     auto first = static_cast<std::size_t>(request.first), last = static_cast<std::size_t>(request.last);
-    HttpHead head{206, {}};
+    ResponseHeader response{206, {}};
     switch (hub_.choose(8)) {
       case 1:
         ++first;
         break;
       case 2:
-        head.status = 200, first = 0, last = file.size();
+        response.status = 200, first = 0, last = file.size();
         break;
       case 3:
         ++last;
@@ -132,8 +132,8 @@ class ScriptedConnection final : public Connection {
     }
     // A listing may say more than the file has.
     std::string body = first < file.size() ? file.substr(first, last - first + 1) : std::string();
-    if (head.status == 206) {
-      head.headers.emplace_back(
+    if (response.status == 206) {
+      response.headers.emplace_back(
           "content-range",
           "bytes " + std::to_string(first) + "-" + std::to_string(last) + "/" + std::to_string(file.size()));
     }
@@ -146,10 +146,10 @@ class ScriptedConnection final : public Connection {
     const std::size_t piece = 1 + hub_.choose(256) * 16;
     for (std::size_t at = 0; at < body.size(); at += piece == 1 ? body.size() : piece) {
       const std::size_t size = piece == 1 ? body.size() : piece;
-      if (!sink(head, std::string_view(body).substr(at, size))) return Error{Code::kCancelled, "stopped"};
+      if (!sink(response, std::string_view(body).substr(at, size))) return Error{Code::kCancelled, "stopped"};
     }
     if (hub_.choose(8) == 1) return Error{Code::kBusy, "the connection died; try again later"};
-    return head;
+    return response;
   }
 
   ScriptedHub& hub_;

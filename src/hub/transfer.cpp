@@ -11,7 +11,7 @@ namespace ft::hub {
 namespace {
 
 constexpr std::int64_t kMaxWholeBytes = 50'000'000'000;  // beyond it servers send ranges only
-constexpr int kMaxPlacings = 2;                          // without a new byte
+constexpr int kMaxResolutions = 2;                       // without a new byte
 constexpr auto kTick = std::chrono::milliseconds(125);
 constexpr auto kLookAgain = std::chrono::milliseconds(50);
 
@@ -33,7 +33,7 @@ struct Transfer::Work {
   int damages = 0, removals = 0;
 
   std::mutex placing;
-  std::optional<Place> place;
+  std::optional<ResolvedUrl> resolved;
 
   std::mutex hashing;
   Digest digest;
@@ -126,7 +126,7 @@ std::optional<Transfer::Task> Transfer::next(int worker) {
   return std::nullopt;
 }
 
-void Transfer::give_back(const Task& task, const Status& status, bool no_range) {
+void Transfer::requeue(const Task& task, const Status& status, bool no_range) {
   if (!status.ok()) stop(status);
   const std::lock_guard lock(mutex_);
   Work& work = *task.work;
@@ -144,12 +144,12 @@ void Transfer::give_back(const Task& task, const Status& status, bool no_range) 
 
 // ---- fetching one piece -----------------------------------------------------------------------------------
 
-Result<Place> Transfer::place_of(Connection& connection, Work& work) {
+Result<ResolvedUrl> Transfer::resolved_url(Connection& connection, Work& work) {
   const std::lock_guard lock(work.placing);
-  if (!work.place) {
-    FT_ASSIGN(work.place, client_.place(connection, repository_, commit_, work.file.path));
+  if (!work.resolved) {
+    FT_ASSIGN(work.resolved, client_.resolve_url(connection, repository_, commit_, work.file.path));
   }
-  return *work.place;
+  return *work.resolved;
 }
 
 void Transfer::save_sometimes(Work& work) {
@@ -159,48 +159,50 @@ void Transfer::save_sometimes(Work& work) {
   (void)work.partial->save();  // a failure costs only bytes that are fetched again
 }
 
-Result<Transfer::Received> Transfer::receive(Connection& connection, const Task& task, const Place& place,
-                                             Outcome& outcome) {
+Result<Transfer::Received> Transfer::receive(Connection& connection, const Task& task,
+                                             const ResolvedUrl& resolved, Outcome& outcome) {
   Work& work = *task.work;
   PartialFile& partial = *work.partial;
   const std::int64_t length = partial.length(task.piece), begin = partial.begin(task.piece);
   const std::int64_t from = partial.done(task.piece);
-  HttpRequest request{place.url, place.at_endpoint ? client_.token_for(place.url) : ""};
+  HttpRequest request{resolved.url, resolved.at_endpoint ? client_.token_for(resolved.url) : ""};
   if (const bool ranged = !work.whole && (from > 0 || length < partial.size()); ranged)
     request.first = begin + from, request.last = begin + length - 1;
   bool wrong_range = false, complete = false;
   Status written;
   std::string refusal;
-  HttpHead refused;
-  const Result<HttpHead> head = connection.send(request, [&](const HttpHead& answer, std::string_view bytes) {
-    constexpr int kOk = 200, kPartialContent = 206;
-    if (answer.status != kOk && answer.status != kPartialContent) {
-      refused = answer;
-      refusal += bytes.substr(0, kShownBodyBytes - std::min(kShownBodyBytes, refusal.size()));
-      return refusal.size() < kShownBodyBytes;
-    }
-    wrong_range = request.first >= 0 && (answer.status != kPartialContent ||
-                                         !is_range(answer, request.first, request.last, partial.size()));
-    if (wrong_range || stopping_) return false;
-    const std::int64_t room = length - partial.done(task.piece);
-    written = partial.write(task.piece, bytes.substr(0, static_cast<std::size_t>(room)));
-    fetched_ += static_cast<std::int64_t>(bytes.size());
-    complete = partial.done(task.piece) == length;
-    save_sometimes(work);
-    return written.ok() && (!complete || static_cast<std::int64_t>(bytes.size()) == room);
-  });
+  ResponseHeader refused;
+  const Result<ResponseHeader> response =
+      connection.send(request, [&](const ResponseHeader& answer, std::string_view bytes) {
+        constexpr int kOk = 200, kPartialContent = 206;
+        if (answer.status != kOk && answer.status != kPartialContent) {
+          refused = answer;
+          refusal += bytes.substr(0, kShownBodyBytes - std::min(kShownBodyBytes, refusal.size()));
+          return refusal.size() < kShownBodyBytes;
+        }
+        wrong_range = request.first >= 0 && (answer.status != kPartialContent ||
+                                             !is_range(answer, request.first, request.last, partial.size()));
+        if (wrong_range || stopping_) return false;
+        const std::int64_t room = length - partial.done(task.piece);
+        written = partial.write(task.piece, bytes.substr(0, static_cast<std::size_t>(room)));
+        fetched_ += static_cast<std::int64_t>(bytes.size());
+        complete = partial.done(task.piece) == length;
+        save_sometimes(work);
+        return written.ok() && (!complete || static_cast<std::int64_t>(bytes.size()) == room);
+      });
   FT_TRY(written);
   if (partial.done(task.piece) == length) return Received::kAll;
   if (wrong_range) return Received::kNoRange;
   if (stopping_ || pace_.cancelled()) return Error{Code::kCancelled, "stopped"};
-  if (!head.ok() && refusal.empty()) {
-    if (head.error().code != Code::kBusy && head.error().code != Code::kCancelled) return head.error();
-    outcome = {Verdict::kRepeat, -1, head.error()};
+  if (!response.ok() && refusal.empty()) {
+    if (response.error().code != Code::kBusy && response.error().code != Code::kCancelled)
+      return response.error();
+    outcome = {Verdict::kRepeat, -1, response.error()};
     return Received::kPart;
   }
   const Asked asked{"the hub",      repository_.id(),       commit_,
-                    work.file.path, !request.token.empty(), !place.at_endpoint};
-  outcome = classify(head.ok() ? *head : refused, refusal, asked);
+                    work.file.path, !request.token.empty(), !resolved.at_endpoint};
+  outcome = classify(response.ok() ? *response : refused, refusal, asked);
   if (outcome.verdict == Verdict::kGood) {
     outcome = {Verdict::kRepeat,
                -1,
@@ -210,29 +212,29 @@ Result<Transfer::Received> Transfer::receive(Connection& connection, const Task&
 }
 
 /// Decides what follows an answer that did not bring the piece.
-Status Transfer::settle(const Task& task, const Outcome& outcome, Patience& patience) {
+Status Transfer::settle(const Task& task, const Outcome& outcome, RetryPolicy& retries) {
   Work& work = *task.work;
   const auto forget_place = [&] {
     const std::lock_guard lock(work.placing);
-    work.place.reset();
+    work.resolved.reset();
   };
   switch (outcome.verdict) {
     case Verdict::kWithoutToken:
       client_.drop_token(outcome.error);
       return {};
-    case Verdict::kRedirect:  // the place moved
+    case Verdict::kRedirect:  // the file moved
     case Verdict::kPlaceAgain:
       forget_place();
       return {};
     case Verdict::kRepeat: {
       too_many_ = true;
       forget_place();
-      const double wait_s = patience.next_wait_s(outcome);
+      const double wait_s = retries.next_wait_s(outcome);
       if (wait_s >= 0) {
         client_.tell(
             [&](PullEvents& events) { events.repeated(work.file.path, outcome.error.message, wait_s); });
       }
-      if (patience.wait(outcome)) return {};
+      if (retries.wait(outcome)) return {};
       if (pace_.cancelled()) return Error{Code::kCancelled, "stopped"};
       return outcome.error;
     }
@@ -243,14 +245,14 @@ Status Transfer::settle(const Task& task, const Outcome& outcome, Patience& pati
 
 Status Transfer::fetch(Connection& connection, const Task& task, bool& no_range) {
   Work& work = *task.work;
-  Patience patience(pace_);
-  int placings = 0;
+  RetryPolicy retries(pace_);
+  int resolutions = 0;
   while (!stopping_) {
     if (work.whole) FT_TRY(work.partial->restart(true));
     const std::int64_t before = work.partial->done(task.piece);
-    FT_ASSIGN(const Place place, place_of(connection, work));
+    FT_ASSIGN(const ResolvedUrl resolved, resolved_url(connection, work));
     Outcome outcome;
-    FT_ASSIGN(const Received received, receive(connection, task, place, outcome));
+    FT_ASSIGN(const Received received, receive(connection, task, resolved, outcome));
     if (received == Received::kAll) return {};
     if (received == Received::kNoRange) {
       if (work.whole || work.file.size > kMaxWholeBytes) {
@@ -261,11 +263,11 @@ Status Transfer::fetch(Connection& connection, const Task& task, bool& no_range)
       no_range = true;
       return {};
     }
-    if (!work.whole && work.partial->done(task.piece) > before) patience.reset(), placings = 0;
+    if (!work.whole && work.partial->done(task.piece) > before) retries.reset(), resolutions = 0;
     const bool again = outcome.verdict == Verdict::kPlaceAgain || outcome.verdict == Verdict::kRedirect ||
                        outcome.verdict == Verdict::kWithoutToken;
-    if (again && ++placings > kMaxPlacings) return outcome.error;
-    FT_TRY(settle(task, outcome, patience));
+    if (again && ++resolutions > kMaxResolutions) return outcome.error;
+    FT_TRY(settle(task, outcome, retries));
   }
   return {};
 }
@@ -279,7 +281,7 @@ void Transfer::work(int worker) {
       if (status.ok() && !stopping_ && !no_range) {
         status = task->closing ? close(*task->work) : follow(*task->work);
       }
-      give_back(*task, status, no_range);
+      requeue(*task, status, no_range);
     }
   } catch (const std::bad_alloc&) {
     stop(

@@ -51,15 +51,16 @@ class Transfer {
   std::optional<Task> next(int worker);
   std::optional<Task> task_of(Work& work);
   Status begin(Work& work);
-  void give_back(const Task& task, const Status& status, bool no_range);
+  void requeue(const Task& task, const Status& status, bool no_range);
   bool all_done() const;
 
   // Fetching one piece.
   void work(int worker);
   Status fetch(Connection& connection, const Task& task, bool& no_range);
-  Result<Received> receive(Connection& connection, const Task& task, const Place& place, Outcome& outcome);
-  Result<Place> place_of(Connection& connection, Work& work);
-  Status settle(const Task& task, const Outcome& outcome, Patience& patience);
+  Result<Received> receive(Connection& connection, const Task& task, const ResolvedUrl& resolved,
+                           Outcome& outcome);
+  Result<ResolvedUrl> resolved_url(Connection& connection, Work& work);
+  Status settle(const Task& task, const Outcome& outcome, RetryPolicy& retries);
   void save_sometimes(Work& work);
 
   // Ending a file.

@@ -2,7 +2,7 @@
 
 namespace ft::hub {
 
-std::string_view HttpHead::header(std::string_view name) const {
+std::string_view ResponseHeader::header(std::string_view name) const {
   std::string_view value;
   for (const auto& [key, text] : headers) {
     if (key == name) value = text;

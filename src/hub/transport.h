@@ -23,7 +23,7 @@ struct HttpRequest {
   std::int64_t first = -1, last = -1;  // inclusive range of bytes; first < 0: all
 };
 
-struct HttpHead {
+struct ResponseHeader {
   int status = 0;
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
   /// The last header of that name, or empty.
@@ -31,16 +31,16 @@ struct HttpHead {
 };
 
 /// Receives the body in pieces, in order; false ends the answer.
-using BodySink = std::function<bool(const HttpHead&, std::string_view bytes)>;
+using BodySink = std::function<bool(const ResponseHeader&, std::string_view bytes)>;
 
 /// A connection that is kept alive between requests; used by one thread.
 class Connection {
  public:
   virtual ~Connection() = default;
-  /// The head of the answer, after the whole body has gone to `sink`. Errors: kBusy for what may pass (reset,
-  /// time out, short body), kIo for what will not (certificate, proxy), kCancelled after the sink's
+  /// The header of the answer, after the whole body has gone to `sink`. Errors: kBusy for what may pass
+  /// (reset, time out, short body), kIo for what will not (certificate, proxy), kCancelled after the sink's
   /// false or a cancelled pace. The sentence names the host.
-  virtual Result<HttpHead> send(const HttpRequest& request, const BodySink& sink) = 0;
+  virtual Result<ResponseHeader> send(const HttpRequest& request, const BodySink& sink) = 0;
 };
 
 class Transport {

@@ -59,7 +59,7 @@ BandwidthProbe::BandwidthProbe(int threads, Backend* backend)
 BandwidthProbe::~BandwidthProbe() { munmap(data_, bytes_); }
 
 double BandwidthProbe::gb_per_s() {
-  if (const double own = backend_ == nullptr ? 0 : backend_->memory_gb_per_s(); own > 0) return own;
+  if (const double own = backend_ == nullptr ? 0 : backend_->measured_bandwidth_gb_s(); own > 0) return own;
   const auto passes = std::max<std::int64_t>(1, kReadBytes / static_cast<std::int64_t>(bytes_));
   std::atomic<std::uint64_t> kept{0};  // keeps the loops from being optimised away
   auto work = [&](int worker, int workers) {

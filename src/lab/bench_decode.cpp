@@ -17,11 +17,11 @@ constexpr int kSweeps = 2;        // over all depths, per cycle
 constexpr int kRejectedRows = 4;  // rows of a round that rejects every draft
 // One sweep emits 2 + 3 + ... + 8 tokens, and one token from the rejected round.
 constexpr int kSweepTokens = (DecodePlan::kRows * (DecodePlan::kRows + 1)) / 2;
-constexpr int kMargin = 2 * (kMaxDepth + 1);  // keeps drafts available at the end of the recording
+constexpr int kMargin = 2 * (kMaxDraftTokens + 1);  // keeps drafts available at the end of the recording
 
 double ms_since(std::int64_t begin_ns) { return static_cast<double>(steady_ns() - begin_ns) * 1e-6; }
 
-std::vector<double> always(double chance) { return std::vector<double>(kMaxDepth, chance); }
+std::vector<double> always(double chance) { return std::vector<double>(kMaxDraftTokens, chance); }
 
 /// Max length of a sequence: prompt, plain chunks, sweeps and drafted chunks.
 std::int64_t context_of(const DecodePlan& plan) {
@@ -30,7 +30,7 @@ std::int64_t context_of(const DecodePlan& plan) {
     variants += 1 + (plan.fixed ? static_cast<std::int64_t>(schedule.size()) : 0);
   }
   const std::int64_t cycle =
-      plan.tokens + kSweeps * (kSweepTokens + DecodePlan::kRows) + variants * (plan.tokens + kMaxDepth);
+      plan.tokens + kSweeps * (kSweepTokens + DecodePlan::kRows) + variants * (plan.tokens + kMaxDraftTokens);
   return plan.prompt_tokens + kWarmUpRounds + plan.cycles * cycle + plan.tokens + 8 * kMargin;
 }
 
@@ -104,7 +104,7 @@ Result<std::unique_ptr<Slot>> DecodeBench::open(Drafter* drafter, DrafterKind ki
   fence->write(0, {&number, 1});
   fence->read(0, {&number, 1});
   const std::int64_t begin = steady_ns();
-  while (!slot->prefilled()) FT_TRY(decoder_->prefill(*slot, decoder_->options().chunk));
+  while (!slot->prefilled()) FT_TRY(decoder_->prefill(*slot, decoder_->options().prefill_chunk));
   fence->read(0, {&number, 1});  // a device is still at work when the last chunk has been submitted
   if (kind == DrafterKind::kNone) {
     figures_.prompt_per_second.push_back(static_cast<double>(prompt_.size() - 1) * 1e3 / ms_since(begin));
@@ -167,7 +167,7 @@ Status DecodeBench::lead(const Slot& slot, int ahead) {
 
 Status DecodeBench::catch_up(Slot& slot, SyntheticDrafter& drafter, int lag) {
   while (slot.tokens.size() + static_cast<std::size_t>(lag) < plain_->tokens.size()) {
-    if (round_at(slot, drafter, kMaxDepth - 1).emitted == 0) return slot.error;
+    if (round_at(slot, drafter, kMaxDraftTokens - 1).emitted == 0) return slot.error;
   }
   return {};
 }

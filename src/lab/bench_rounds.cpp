@@ -30,7 +30,7 @@ Result<RoundCosts> at_context(Decoder& decoder, std::int64_t context, const std:
   Slot* only = slot.get();
   const auto close = [&decoder](Slot* open) { decoder.close(*open); };
   const std::unique_ptr<Slot, decltype(close)> closing(only, close);
-  while (!only->prefilled() && !stopped) FT_TRY(decoder.prefill(*only, decoder.options().chunk));
+  while (!only->prefilled() && !stopped) FT_TRY(decoder.prefill(*only, decoder.options().prefill_chunk));
   RoundCosts costs;
   costs.context = context;
   for (const int rows : kRows) costs.points.push_back({rows, 0});
@@ -55,7 +55,7 @@ Result<RoundCosts> at_context(Decoder& decoder, std::int64_t context, const std:
 Result<std::vector<RoundCosts>> measure_rounds(const MeasuredModel& loaded, std::int64_t longest,
                                                const std::atomic<bool>& stopped) {
   // Every round adds a token, and drafts need room beyond them.
-  constexpr std::int64_t kRoom = std::ssize(kRows) * (kSweeps + 1) * (kMaxDepth + 1) + kMaxDepth;
+  constexpr std::int64_t kRoom = std::ssize(kRows) * (kSweeps + 1) * (kMaxDraftTokens + 1) + kMaxDraftTokens;
   longest = std::min(longest, loaded.model.facts.context - kRoom);
   DecoderOptions options;
   options.context = kRoom + std::clamp(longest, kContexts[0], *std::rbegin(kContexts));

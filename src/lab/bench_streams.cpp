@@ -18,7 +18,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMargin = 2 * (kMaxDraft + 1);  // the recording is longer than the answers, for the last drafts
+constexpr int kMargin =
+    2 * (kMaxDraftTokens + 1);  // the recording is longer than the answers, for the last drafts
 
 double median(const std::vector<double>& values) { return quantile(values, 0.5); }
 
@@ -56,7 +57,7 @@ class StreamsBench {
       FT_ASSIGN(std::unique_ptr<Slot> slot, decoder_.open(prompt, answers(), kind));
       begun_.push_back(std::move(slot));
       while (!begun_.back()->prefilled()) {
-        FT_TRY(decoder_.prefill(*begun_.back(), decoder_.options().chunk));
+        FT_TRY(decoder_.prefill(*begun_.back(), decoder_.options().prefill_chunk));
       }
       FT_TRY(tick());
     }

@@ -169,7 +169,7 @@ Weight plain(std::int64_t rows, std::int64_t cols, SynthPool& pool) {
 }
 
 void add_attend(Program& program, const Shape& s, SynthPool& pool, Row q, Row k, Row v) {
-  Attend attend;
+  Attention attend;
   attend.q = q, attend.k = k, attend.v = v;
   attend.q_norm = attend.k_norm = plain(1, Shape::kHeadDim, pool);
   attend.heads = s.heads, attend.kv_heads = s.kv_heads, attend.head_dim = Shape::kHeadDim;
@@ -192,13 +192,13 @@ void add_delta_rule(Program& program, const Shape& s, SynthPool& pool, Row in, R
 Row route(Program& program, const Shape& s, Row in, int copy) {
   const int spare = std::max(1, s.hidden - s.experts);
   const Row scores = program.append(Slice{in, copy * s.experts % spare, s.experts, {}});
-  return program.append(Route{scores, s.chosen, true, {}, {}});
+  return program.append(TopKRouter{scores, s.chosen, true, {}, {}});
 }
 
 /// The copies share the experts of one layer, of which each reads a few.
 void add_experts(Program& program, const KernelCase& kernel, SynthPool& pool, Row in, int copies) {
   const Shape& s = kernel.sizes;
-  Experts experts;
+  MoeMlp experts;
   experts.in = in;
   for (int e = 0; e < s.experts; ++e) {
     experts.gate.push_back(matrix(kernel.format, s.expert, s.hidden, pool, 2 * e));
@@ -206,7 +206,7 @@ void add_experts(Program& program, const KernelCase& kernel, SynthPool& pool, Ro
     experts.down.push_back(matrix(kernel.format, s.hidden, s.expert, pool, e));
   }
   for (int copy = 0; copy < copies; ++copy) {
-    Experts own = experts;
+    MoeMlp own = experts;
     own.routes = route(program, s, in, copy);
     program.append(std::move(own));
   }

@@ -40,7 +40,7 @@ TEST_F(SynthCheckpoint, EveryWidthLoadsAsAModelWithAHead) {
     ASSERT_TRUE(written.ok()) << written.error().message;
     const auto model = load_model(synth.directory);
     ASSERT_TRUE(model.ok()) << model.error().message;
-    EXPECT_TRUE(model->head.usable()) << model->head.sentence;
+    EXPECT_TRUE(model->mtp_head.usable()) << model->mtp_head.sentence;
     EXPECT_TRUE(model->facts.tied);
     EXPECT_EQ(model->facts.layers, 4);
   }
@@ -64,7 +64,7 @@ TEST_F(SynthCheckpoint, WithoutAHeadTheModelSaysSo) {
   EXPECT_FALSE(fs::exists(fs::path(synth.directory) / "mtp.safetensors"));
   const auto model = load_model(synth.directory);
   ASSERT_TRUE(model.ok()) << model.error().message;
-  EXPECT_FALSE(model->head.usable());
+  EXPECT_FALSE(model->mtp_head.usable());
 }
 
 TEST_F(SynthCheckpoint, StoppingLeavesNoModel) {

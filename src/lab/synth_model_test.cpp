@@ -17,7 +17,7 @@ TEST(SynthModel, EveryWidthIsAModelWithAHead) {
       const std::string name = fmt::format("synth:{}?layers=4&vocabulary=512&bits={}", shape, bits);
       const Result<Model> model = make_synth_model(name, {});
       ASSERT_TRUE(model.ok()) << model.error().message;
-      EXPECT_TRUE(model->head.usable()) << model->head.sentence;
+      EXPECT_TRUE(model->mtp_head.usable()) << model->mtp_head.sentence;
       EXPECT_TRUE(model->mtp.has_value());
       EXPECT_EQ(model->facts.vocabulary, 512);
       EXPECT_EQ(model->facts.layers, 4);

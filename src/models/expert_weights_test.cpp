@@ -225,9 +225,9 @@ TEST_F(ExpertWeightsTest, AHeadThatLacksAnExpertIsIncompleteAndTheModelRuns) {
   copy_.tensors.erase("mtp.layers.0.mlp.experts.10.down_proj.weight");
   const Result<Model> model = load_model(copy_.write());
   ASSERT_TRUE(model.ok()) << model.error().message;
-  EXPECT_EQ(model->head.state, HeadReport::State::kIncomplete);
-  EXPECT_NE(model->head.sentence.find("mtp.layers.0.mlp.experts.10.down_proj"), std::string::npos)
-      << model->head.sentence;
+  EXPECT_EQ(model->mtp_head.state, HeadReport::State::kIncomplete);
+  EXPECT_NE(model->mtp_head.sentence.find("mtp.layers.0.mlp.experts.10.down_proj"), std::string::npos)
+      << model->mtp_head.sentence;
   EXPECT_EQ(logits_of(copy_.folder().path()), whole);
 }
 

@@ -65,14 +65,15 @@ class HeadDoctorTest : public testing::Test {
   /// The MTP head is reported as `state`, one line says so and names what to check, and the answers stay.
   void expect_unusable(CopiedModel& copy, HeadState state, const std::vector<std::string>& said) {
     const Model model = load(copy.write());
-    EXPECT_EQ(model.head.state, state) << head_state_name(model.head.state) << ": " << model.head.sentence;
+    EXPECT_EQ(model.mtp_head.state, state)
+        << head_state_name(model.mtp_head.state) << ": " << model.mtp_head.sentence;
     EXPECT_FALSE(model.mtp.has_value());
-    EXPECT_FALSE(model.head.usable());
-    EXPECT_TRUE(model.head.sentence.starts_with("MTP head: ")) << model.head.sentence;
-    EXPECT_EQ(model.head.sentence.find('\n'), std::string::npos) << model.head.sentence;
+    EXPECT_FALSE(model.mtp_head.usable());
+    EXPECT_TRUE(model.mtp_head.sentence.starts_with("MTP head: ")) << model.mtp_head.sentence;
+    EXPECT_EQ(model.mtp_head.sentence.find('\n'), std::string::npos) << model.mtp_head.sentence;
     for (const std::string& words : said) {
-      EXPECT_NE(model.head.sentence.find(words), std::string::npos)
-          << words << " in: " << model.head.sentence;
+      EXPECT_NE(model.mtp_head.sentence.find(words), std::string::npos)
+          << words << " in: " << model.mtp_head.sentence;
     }
     EXPECT_EQ(run(model).target, original_.target);
   }
@@ -83,8 +84,8 @@ class HeadDoctorTest : public testing::Test {
 
 TEST_F(HeadDoctorTest, AWholeHeadIsReadyAndSaysNothing) {
   const Model model = load(copy_.write());
-  EXPECT_EQ(model.head.state, HeadState::kReady);
-  EXPECT_EQ(model.head.sentence, "");
+  EXPECT_EQ(model.mtp_head.state, HeadState::kReady);
+  EXPECT_EQ(model.mtp_head.sentence, "");
   const Outputs outputs = run(model);
   EXPECT_EQ(outputs.target, original_.target);
   EXPECT_EQ(outputs.head, original_.head);
@@ -120,7 +121,7 @@ TEST_F(HeadDoctorTest, AMatrixOfZerosIsFound) {
     data.assign(data.size(), '\0');
     expect_unusable(copy, HeadState::kZeroed, {"zeroed", name, "model.safetensors"});
     data.back() = 1;  // one value that is small but not zero
-    EXPECT_EQ(load(copy.write()).head.state, HeadState::kReady);
+    EXPECT_EQ(load(copy.write()).mtp_head.state, HeadState::kReady);
   }
 }
 
@@ -164,7 +165,7 @@ void turn_into_mlx(CopiedModel& copy, bool shift_head) {
 TEST_F(HeadDoctorTest, MlxNamesAndNormsGiveTheBitsOfHuggingFaceNamesAndNorms) {
   turn_into_mlx(copy_, true);
   const Model model = load(copy_.write());
-  EXPECT_EQ(model.head.state, HeadState::kReady) << model.head.sentence;
+  EXPECT_EQ(model.mtp_head.state, HeadState::kReady) << model.mtp_head.sentence;
   const Outputs outputs = run(model);
   EXPECT_EQ(outputs.target, original_.target);
   EXPECT_EQ(outputs.head, original_.head);
@@ -173,9 +174,9 @@ TEST_F(HeadDoctorTest, MlxNamesAndNormsGiveTheBitsOfHuggingFaceNamesAndNorms) {
 TEST_F(HeadDoctorTest, RawNormsWhereFinalOnesAreDeclaredAreMended) {
   turn_into_mlx(copy_, false);
   const Model model = load(copy_.write());
-  EXPECT_EQ(model.head.state, HeadState::kRepaired) << model.head.sentence;
-  EXPECT_NE(model.head.sentence.find("raw norms"), std::string::npos) << model.head.sentence;
-  EXPECT_EQ(model.head.sentence.find('\n'), std::string::npos);
+  EXPECT_EQ(model.mtp_head.state, HeadState::kRepaired) << model.mtp_head.sentence;
+  EXPECT_NE(model.mtp_head.sentence.find("raw norms"), std::string::npos) << model.mtp_head.sentence;
+  EXPECT_EQ(model.mtp_head.sentence.find('\n'), std::string::npos);
   ASSERT_TRUE(model.mtp.has_value());
   const Outputs outputs = run(model);
   EXPECT_EQ(outputs.target, original_.target);

@@ -68,7 +68,7 @@ struct Model {
   std::unique_ptr<format::Checkpoint> checkpoint;
   Program target;              // captures `hidden`, after the final norm, and the layers that drafters read
   std::optional<Program> mtp;  // takes hidden states; captures those to feed back
-  HeadReport head;
+  HeadReport mtp_head;
   Weight embedding, lm_head;  // of the target, for the networks of drafters
   std::vector<DraftNetwork> drafters;
   std::optional<VisionModel> vision;  // images in prompts

@@ -22,12 +22,12 @@ class ModelTest : public testing::Test {
     const Result<Model> model = load_model(copy.write());
     return model.ok() ? "ok" : model.error().message;
   }
-  const Attend& first_attention(const Model& model) {
+  const Attention& first_attention(const Model& model) {
     for (const Instruction& instruction : model.target.instructions()) {
-      if (const auto* attend = std::get_if<Attend>(&instruction)) return *attend;
+      if (const auto* attend = std::get_if<Attention>(&instruction)) return *attend;
     }
     ADD_FAILURE() << "no attention";
-    static const Attend none;
+    static const Attention none;
     return none;
   }
 
@@ -40,7 +40,7 @@ TEST_F(ModelTest, DescribesWhatWasLoaded) {
   EXPECT_EQ(model->name, "odd");
   EXPECT_EQ(model->facts.family, "qwen3_5");
   EXPECT_FALSE(model->facts.tied);
-  EXPECT_EQ(model->head.file, "model-00002-of-00002.safetensors");
+  EXPECT_EQ(model->mtp_head.file, "model-00002-of-00002.safetensors");
   for (const char* word : {"bf16", "f16", "f32"})
     EXPECT_NE(model->facts.quantisation.find(word), std::string::npos) << word;
   std::int64_t stored = 0;
@@ -58,8 +58,8 @@ TEST_F(ModelTest, TheShippedModelIsTiedQuantisedAndReadyToDraft) {
   if (!std::filesystem::exists(folder + "/model.safetensors")) GTEST_SKIP() << folder << " holds no weights";
   const Result<Model> model = load_model(folder);
   ASSERT_TRUE(model.ok()) << model.error().message;
-  EXPECT_EQ(model->head.state, HeadReport::State::kReady) << model->head.sentence;
-  EXPECT_EQ(model->head.file, "mtp.safetensors");
+  EXPECT_EQ(model->mtp_head.state, HeadReport::State::kReady) << model->mtp_head.sentence;
+  EXPECT_EQ(model->mtp_head.file, "mtp.safetensors");
   EXPECT_TRUE(model->facts.tied);
   EXPECT_EQ(model->facts.parameters, 36361568) << "tower included";
   EXPECT_NE(model->facts.quantisation.find("4-bit group 32"), std::string::npos) << model->facts.quantisation;
@@ -156,7 +156,7 @@ TEST_F(ModelTest, AReducedHeadDraftsFrequentIdsEndTokensAndWordsOfTheText) {
   const Result<Model> model = load_model(test::kOddModel, options);
   ASSERT_TRUE(model.ok()) << model.error().message;
   const int rest = model->facts.vocabulary - 100;
-  ASSERT_LT(rest, kExtraDraftIds) << "then the spare columns hold all of the rest";
+  ASSERT_LT(rest, kExtraDraftIds) << "then the extra columns hold all of the rest";
   const Logits& drafts = logits_of(*model->mtp);
   EXPECT_EQ(drafts.ids.size(), 100U);
   EXPECT_EQ(drafts.ids.back(), 99);
@@ -204,7 +204,7 @@ TEST_F(ModelTest, TheHeadsMatricesAreReadInAboutAsManyBitsAsTheTrunks) {
 
 // Values of transformers 5.17 (Qwen3_5TextRotaryEmbedding.inv_freq and attention_scaling), head_dim 32 of
 // which 16 are rotated, for the rope_parameters of each test.
-void expect_frequencies(const Attend& attend, const std::vector<float>& expected, float scale) {
+void expect_frequencies(const Attention& attend, const std::vector<float>& expected, float scale) {
   EXPECT_EQ(attend.rotary, 16);
   ASSERT_EQ(attend.inverse_frequencies.size(), expected.size());
   for (std::size_t i = 0; i < expected.size(); ++i) {

@@ -56,10 +56,9 @@ class Server {
   /// Tokens of the prompt that come from the cache.
   std::int64_t ask(const Tokens& prompt, const Tokens& answer) {
     const PrefixCache::Found found = cache_.find(prompt, false);
-    const std::int64_t cached = found.beginning.length;
+    const std::int64_t cached = found.hit.length;
     const auto size = static_cast<std::int64_t>(prompt.size());
-    Timeline timeline =
-        cached > 0 ? *found.beginning.snapshot->timeline.fork(cached) : *Timeline::open(pool_);
+    Timeline timeline = cached > 0 ? *found.hit.snapshot->timeline.fork(cached) : *Timeline::open(pool_);
     for (std::int64_t done = cached; done < size;) {
       const std::int64_t step = PrefixCache::step_at(done, sizes_.least_step);
       std::int64_t next = std::min({size, (done / step + 1) * step, done + 256});

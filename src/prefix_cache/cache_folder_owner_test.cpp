@@ -47,7 +47,7 @@ struct Life {
   }
   Lengths found(const Tokens& prompt, const CacheUser& user) {
     const PrefixCache::Found result = cache->find(prompt, true, 0, false, user);
-    return {result.beginning.length, result.shown};
+    return {result.hit.length, result.shown};
   }
   std::int64_t files() const {
     CacheReport report;

@@ -49,7 +49,7 @@ struct Life {
     folder->flush();
   }
   std::int64_t found(const Tokens& prompt, bool drafts = true) {
-    return cache->find(prompt, drafts).beginning.length;
+    return cache->find(prompt, drafts).hit.length;
   }
   CacheReport report() const {
     CacheReport report = cache->report();
@@ -122,8 +122,8 @@ TEST_F(Folder, AnAnswerFromAFileIsTheColdOneBitForBit) {
     const Tokens cold = ToyDecoder(1).answer(prompt, slot_options, kind);
     Life next(options_);
     const PrefixCache::Found found = next.cache->find(prompt, kind == DrafterKind::kMtp);
-    ASSERT_EQ(found.beginning.length, 110);
-    auto slot = std::move(*next.decoder->open(prompt, slot_options, kind, found.beginning));
+    ASSERT_EQ(found.hit.length, 110);
+    auto slot = std::move(*next.decoder->open(prompt, slot_options, kind, found.hit));
     while (!slot->prefilled()) ASSERT_TRUE(next.decoder->prefill(*slot, 7).ok());
     next.decoder.finish(*slot);
     EXPECT_EQ(ToyDecoder::output(*slot), cold);
@@ -167,8 +167,8 @@ TEST_F(Folder, ShortPromptsAreNotWrittenAndSmallGainsNotRead) {
 TEST_F(Folder, AFileThatCostsMoreThanItSavesIsNotRead) {
   Life(options_).store(counted(100));
   Life next(options_);
-  EXPECT_EQ(next.cache->find(counted(120), true, 1e-9).beginning.length, 0);
-  EXPECT_EQ(next.cache->find(counted(120), true, 10).beginning.length, 100);
+  EXPECT_EQ(next.cache->find(counted(120), true, 1e-9).hit.length, 0);
+  EXPECT_EQ(next.cache->find(counted(120), true, 10).hit.length, 100);
 }
 
 TEST_F(Folder, ADamagedFileIsRemovedAndTheNextBestServes) {
@@ -387,13 +387,13 @@ TEST_F(Folder, AStuckDiskHoldsUpNobodyAndWhatItReadsStaysInMemory) {
   narrow.cache.clear();
   ASSERT_EQ(mkfifo(part.c_str(), 0600), 0);
   for (int i = 0; i < 20; ++i) narrow.store(counted(80, i));
-  EXPECT_EQ(narrow.cache.find(counted(90), true).beginning.length, 80);
+  EXPECT_EQ(narrow.cache.find(counted(90), true).hit.length, 80);
   const int reader = open(part.c_str(), O_RDONLY | O_NONBLOCK);
   ASSERT_GE(reader, 0);
   folder->flush();
   close(reader);
   narrow.store(counted(80, 50));
-  EXPECT_EQ(narrow.cache.find(counted(90, 50), true).beginning.length, 80) << "there is room again";
+  EXPECT_EQ(narrow.cache.find(counted(90, 50), true).hit.length, 80) << "there is room again";
   narrow.cache.clear();
   EXPECT_EQ(narrow.decoder->pool().free_slots(), narrow.slots);
 }

@@ -44,7 +44,7 @@ class Owners : public testing::Test {
   static std::pair<std::int64_t, std::int64_t> found(PrefixCache& cache, const Tokens& prompt,
                                                      const CacheUser& user) {
     const PrefixCache::Found result = cache.find(prompt, true, 0, false, user);
-    return {result.beginning.length, result.shown};
+    return {result.hit.length, result.shown};
   }
   using Lengths = std::pair<std::int64_t, std::int64_t>;
 
@@ -52,7 +52,7 @@ class Owners : public testing::Test {
   std::int64_t ask(PrefixCache& cache, const Tokens& prompt, CacheUser user) {
     const PrefixCache::Found found = cache.find(prompt, true, 0, false, user);
     const auto size = std::ssize(prompt);
-    for (std::int64_t at = found.beginning.length + 1; at <= size; ++at) {
+    for (std::int64_t at = found.hit.length + 1; at <= size; ++at) {
       const bool mine = at == found.own || at == size || (user.first_step > 0 && at % user.first_step == 0);
       if (!mine && at != found.shared) continue;
       user.owns = mine;

@@ -43,7 +43,7 @@ void PrefixCache::count_owned(Node* node, std::uint64_t owner, int more) const {
 /// beginning's end, had nobody else's been there. So a later prompt does not show that they were.
 void PrefixCache::claim(std::span<const std::int32_t> prompt, const Found& found, const CacheUser& user) {
   if (user.sees_all || share_ != CacheShare::kSpeed) return;
-  const std::int64_t length = found.beginning.length;
+  const std::int64_t length = found.hit.length;
   const auto leaves = [&](std::int64_t high) {
     const std::int64_t step = step_at(high, user.first_step);
     return high == found.own || (step > 0 && high % step == 0);

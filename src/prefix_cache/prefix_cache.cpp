@@ -54,14 +54,14 @@ PrefixCache::Found PrefixCache::find(std::span<const std::int32_t> prompt, bool 
   if (!enabled()) return {};
   ++counts_.lookups;
   Found found = search(prompt, drafts, user);
-  if (folder_ != nullptr && fetch(prompt, drafts, found.beginning.length, row_ms, alone, user)) {
+  if (folder_ != nullptr && fetch(prompt, drafts, found.hit.length, row_ms, alone, user)) {
     found = search(prompt, drafts, user);
   }
   ledger_.looked_up(user.owner, found.shown);
   claim(prompt, found, user);
-  if (found.beginning.snapshot == nullptr) return found;
+  if (found.hit.snapshot == nullptr) return found;
   ++counts_.hits;
-  counts_.tokens_saved += found.beginning.length;
+  counts_.tokens_saved += found.hit.length;
   return found;
 }
 
@@ -81,9 +81,9 @@ PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, boo
       if (length < std::max(entry->snapshot->low(), kMinTokens)) continue;
       entry->passed = counts_.lookups;
       if (shows_all || entry->owners.has(user.owner)) found.shown = std::max(found.shown, length);
-      if (length <= found.beginning.length) continue;
+      if (length <= found.hit.length) continue;
       best = entry;
-      found.beginning = {entry->snapshot.get(), length};
+      found.hit = {entry->snapshot.get(), length};
     }
     if (longest - depth < kBlockRows) break;
     node = child(*node, from(prompt, depth).first(kBlockRows));

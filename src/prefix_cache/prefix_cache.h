@@ -46,10 +46,10 @@ class PrefixCache {
   PrefixCache& operator=(const PrefixCache&) = delete;
 
   struct Found {
-    PrefixHit beginning;      // its snapshot is null for a miss
+    PrefixHit hit;            // its snapshot is null for a miss
     std::int64_t shared = 0;  // tokens of the prompt, in whole blocks, that an earlier prompt shares
     std::int64_t own = 0;     // the same, of an earlier prompt that the user is told of
-    std::int64_t shown = 0;   // of beginning.length: what the user is told of
+    std::int64_t shown = 0;   // of hit.length: what the user is told of
   };
   /// The longest snapshot whose tokens begin `prompt` and leave at least its last token. With `drafts`,
   /// only snapshots that hold what a drafter needs. A file is read first if it pays, given that a prompt

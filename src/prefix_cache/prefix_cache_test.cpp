@@ -40,7 +40,7 @@ class Prefix : public testing::Test {
   }
 
   static std::int64_t found(PrefixCache& cache, const Tokens& prompt, bool drafts = true) {
-    return cache.find(prompt, drafts).beginning.length;
+    return cache.find(prompt, drafts).hit.length;
   }
 
   ToyDecoder decoder_{1, {}, 256, kBytes};
@@ -93,7 +93,7 @@ TEST_F(Prefix, WhereEarlierPromptsPartedIsToldInWholeBlocks) {
   Tokens other = counted(70);
   other.resize(100, 7);
   const PrefixCache::Found result = cache.find(other, true);
-  EXPECT_EQ(result.beginning.length, 0);
+  EXPECT_EQ(result.hit.length, 0);
   EXPECT_EQ(result.shared, 2 * kBlockRows);
 }
 

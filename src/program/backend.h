@@ -1,5 +1,5 @@
-// A backend compiles programs and runs them in steps. This is the contract; backends/ref and backends/cpu
-// implement it.
+// A backend compiles programs and runs them in steps. This is the contract; backends/ref, cpu, cuda and
+// metal implement it.
 //   Backend::compile            packs weights and plans memory, once per program
 //   Backend::make_state         the memory of timelines: key/value blocks, rings, recurrent states, tapes
 //   Backend::make_rows          hidden rows that stay in the backend's memory (program/rows.h)
@@ -78,7 +78,7 @@ struct StepArgs {
   std::span<std::int32_t> round_tokens;
   CapturePlaces capture = {};  // where captured rows go; never a place that `hidden` names
   bool logits = true;          // somebody reads StepResult::logits; false saves a device the copy
-  /// [rows], for Attend::frequency_axes; empty: each row has its position on all axes.
+  /// [rows], for Attention::frequency_axes; empty: each row has its position on all axes.
   std::span<const Coordinates> coordinates = {};
   /// Rows that Embed takes in place of those of its table (images); a place < 0: the table's.
   RowPlaces embeddings = {};
@@ -95,7 +95,7 @@ struct StepResult {
 };
 
 /// What of a block only the rows of a window read: that of the layers with a window. {}: nothing.
-struct WindowPart {
+struct SlidingWindowPart {
   int positions = 0;             // of the widest window
   std::int64_t block_bytes = 0;  // of one block's part
 };
@@ -112,17 +112,18 @@ class State {
   virtual std::int64_t block_bytes() const = 0;
   virtual std::int64_t slot_bytes() const = 0;  // 0: a program without recurrent state
   /// What a block or slot holds, [block_bytes()] or [slot_bytes()]: bytes that mean something to the same
-  /// backend and layout only. A span of block_bytes() - window_part().block_bytes leaves that part out.
+  /// backend and layout only. A span of block_bytes() - sliding_window_part().block_bytes leaves that part
+  /// out.
   virtual void read_block(std::int32_t block, std::span<std::byte> out) const = 0;
   virtual void write_block(std::int32_t block, std::span<const std::byte> in) = 0;
   virtual void read_slot(std::int32_t slot, std::span<std::byte> out) const = 0;
   virtual void write_slot(std::int32_t slot, std::span<const std::byte> in) = 0;
-  virtual WindowPart window_part() const { return {}; }
+  virtual SlidingWindowPart sliding_window_part() const { return {}; }
   /// No row reads the windowed part of this block until it is written again. In order with steps.
-  virtual void release_window(std::int32_t block) { (void)block; }
+  virtual void release_sliding_window(std::int32_t block) { (void)block; }
   /// Nobody needs what these hold: the system may have their memory until they are used again. Between two
   /// steps. Without it they only stay as they are.
-  virtual void give_back(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) {
+  virtual void release_unused(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) {
     (void)blocks, (void)slots;
   }
 };
@@ -131,7 +132,7 @@ struct StateOptions {
   int slots = 1;   // timelines that may exist at once
   int blocks = 1;  // key/value blocks of kBlockRows positions, shared by all timelines
   /// Timelines release what is outside of every window, so that a block's windowed part is rarely there.
-  bool releases_windows = false;
+  bool releases_sliding_windows = false;
 };
 
 class Executable {
@@ -150,10 +151,10 @@ class Executable {
   /// submit and collect in one.
   virtual StepResult run(const StepArgs& args, State& state) = 0;
   virtual int vocabulary() const = 0;  // columns of logits
-  /// Token ids of those columns, ascending (Logits::ids and the spare ones); empty: column v is token v.
+  /// Token ids of those columns, ascending (Logits::ids and the extra ones); empty: column v is token v.
   /// Valid until add_draft_tokens.
   virtual std::span<const std::int32_t> ids() const = 0;
-  /// Tokens without a column get a spare one (Logits::spare), if there are any, in place of the ids that
+  /// Tokens without a column get an extra one (Logits::extra), if there are any, in place of the ids that
   /// were added longest ago. For the steps submitted from now on.
   virtual void add_draft_tokens(std::span<const std::int32_t> tokens) = 0;
   virtual std::int64_t packed_bytes() const = 0;  // memory that the packed weights take
@@ -170,11 +171,11 @@ struct CompileOptions {
 
 /// What a backend needs and can take, known before anything is allocated.
 struct Limits {
-  std::int64_t block_bytes = 0;   // of a State of this layout, for each block
-  std::int64_t slot_bytes = 0;    // for each slot
-  WindowPart window_part = {};    // of block_bytes
-  std::int64_t memory_bytes = 0;  // that the backend may use; 0: the machine's memory
-  int chunk = 256;                // prompt rows of one step that suit it
+  std::int64_t block_bytes = 0;                // of a State of this layout, for each block
+  std::int64_t slot_bytes = 0;                 // for each slot
+  SlidingWindowPart sliding_window_part = {};  // of block_bytes
+  std::int64_t memory_bytes = 0;               // that the backend may use; 0: the machine's memory
+  int prefill_chunk = 256;                     // prompt rows of one step that suit it
 };
 
 class Backend {
@@ -187,13 +188,13 @@ class Backend {
   virtual std::string arithmetic() const { return describe(); }
   virtual Limits limits(const StateLayout& layout) const = 0;
   /// kUnsupported if it lacks something that the program needs; compile() refuses it with the same sentence.
-  virtual Status takes(const Program& /*program*/) const { return {}; }
+  virtual Status check_supported(const Program& /*program*/) const { return {}; }
   /// Numbers of workers that its small steps (a few rows) may have, ascending. Empty: there is no choice.
   virtual std::vector<int> worker_choices() const { return {}; }
   /// Small steps have at most `workers` workers from now on, or all for 0. It changes times, never a bit.
   virtual void use_workers(int /*workers*/) {}
   /// GB/s that its own memory moves in a copy, measured now; 0: it works in the machine's memory.
-  virtual double memory_gb_per_s() { return 0; }
+  virtual double measured_bandwidth_gb_s() { return 0; }
   virtual Result<std::unique_ptr<Executable>> compile(const Program& program,
                                                       const CompileOptions& options) = 0;
   virtual Result<std::unique_ptr<State>> make_state(const StateLayout& layout,

@@ -27,11 +27,11 @@ class Checker final : public Describer {
     return {};
   }
 
-  void reads(Row row, int width, Grain /*grain*/) override {
+  void reads(Row row, int width, Granularity /*granularity*/) override {
     require(known(row) && written_[static_cast<std::size_t>(row.id)], "reads a row that nothing has written");
     expect_width(row, width);
   }
-  void writes(Row row, int width, Grain /*grain*/) override {
+  void writes(Row row, int width, Granularity /*granularity*/) override {
     require(known(row), "writes an unknown row");
     expect_width(row, width);
     if (known(row)) written_[static_cast<std::size_t>(row.id)] = true;

@@ -12,8 +12,8 @@ Weight weight(std::int64_t rows, std::int64_t cols) {
   return made;
 }
 
-Attend attend(Row q, Row k, Row v) {
-  Attend made;
+Attention attend(Row q, Row k, Row v) {
+  Attention made;
   made.q = q, made.k = k, made.v = v;
   made.heads = made.kv_heads = 1, made.head_dim = 8;
   return made;
@@ -27,17 +27,17 @@ std::string problem(const Program& program) {
 TEST(Check, AcceptsAProgramOfTheWidenedInstructions) {
   Program program;
   const Row x = program.append(Scale{program.norm(program.embed(weight(5, 8)), {}, 1e-6F), 2, {}});
-  Attend first = attend(x, x, x);
-  first.window = 4, first.v_norm = true;
+  Attention first = attend(x, x, x);
+  first.sliding_window = 4, first.v_norm = true;
   const Row y = program.attend(first);
-  Attend second = attend(y, {}, {});
+  Attention second = attend(y, {}, {});
   second.shared = true, second.cache = 0;
   const Row z = program.append(Slice{program.attend(second), 2, 4, {}});
   program.logits(Logits{z, weight(3, 4), {}, {}, {1, 4, 9}, 30});
   program.sample();
   EXPECT_EQ(problem(program), "");
   ASSERT_EQ(program.layout().caches.size(), 1U) << "a shared cache is kept once";
-  EXPECT_EQ(program.layout().caches[0].window, 4);
+  EXPECT_EQ(program.layout().caches[0].sliding_window, 4);
 }
 
 TEST(Check, NamesTheInstructionAndWhatIsWrong) {
@@ -50,13 +50,13 @@ TEST(Check, NamesTheInstructionAndWhatIsWrong) {
   EXPECT_EQ(refused([](Program& p, Row x) { p.append(Slice{x, 4, 5, {}}); }),
             "program: instruction 1 (slice): takes columns that its row does not have");
   EXPECT_EQ(refused([](Program& p, Row x) {
-              Attend both = attend(x, x, x);
-              both.causal = false, both.window = 2;
+              Attention both = attend(x, x, x);
+              both.causal = false, both.sliding_window = 2;
               p.attend(both);
             }),
             "program: instruction 1 (attend): has a window and is not causal");
   EXPECT_EQ(refused([](Program& p, Row x) {
-              Attend lone = attend(x, {}, {});
+              Attention lone = attend(x, {}, {});
               lone.shared = true;
               p.attend(lone);
             }),

@@ -39,10 +39,10 @@ class ForwardingBackend : public Backend {
   std::string describe() const override { return inner_->describe(); }
   std::string arithmetic() const override { return inner_->arithmetic(); }
   Limits limits(const StateLayout& layout) const override { return inner_->limits(layout); }
-  Status takes(const Program& program) const override { return inner_->takes(program); }
+  Status check_supported(const Program& program) const override { return inner_->check_supported(program); }
   std::vector<int> worker_choices() const override { return inner_->worker_choices(); }
   void use_workers(int workers) override { inner_->use_workers(workers); }
-  double memory_gb_per_s() override { return inner_->memory_gb_per_s(); }
+  double measured_bandwidth_gb_s() override { return inner_->measured_bandwidth_gb_s(); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     return inner_->compile(program, options);

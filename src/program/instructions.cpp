@@ -7,9 +7,9 @@ namespace ft {
 namespace {
 
 void element_wise(Describer& d, Row a, Row b, Row out) {
-  d.reads(a, out.width, Grain::columns());
-  d.reads(b, out.width, Grain::columns());
-  d.writes(out, out.width, Grain::columns());
+  d.reads(a, out.width, Granularity::columns());
+  d.reads(b, out.width, Granularity::columns());
+  d.writes(out, out.width, Granularity::columns());
 }
 
 bool ascend(const std::vector<std::int32_t>& ids) {
@@ -18,13 +18,13 @@ bool ascend(const std::vector<std::int32_t>& ids) {
 
 void describe_extra(Describer& d, const Logits& op) {
   const std::vector<std::int32_t>& always = op.extra.always;
-  const std::int64_t left = op.ids.empty() ? 0 : op.head.rows - op.ids.back() - 1;
+  const std::int64_t left = op.ids.empty() ? 0 : op.lm_head.rows - op.ids.back() - 1;
   d.require(op.extra.count >= 0 && op.extra.count <= std::min<std::int64_t>(left, kMaxExtraIds),
             "has more extra columns than ids above the listed ones, or than can be counted");
   d.require(std::ssize(always) <= op.extra.count, "has fewer extra columns than ids that always have one");
   for (std::size_t j = 0; j < always.size(); ++j) {
     const std::int32_t before = j > 0 ? always[j - 1] : op.ids.empty() ? -1 : op.ids.back();
-    d.require(always[j] > before && always[j] < op.head.rows,
+    d.require(always[j] > before && always[j] < op.lm_head.rows,
               "an id that always has an extra column is listed already, out of order or outside the head");
   }
 }
@@ -38,19 +38,19 @@ void describe_experts(Describer& d, const std::vector<Weight>& weights, std::int
 
 }  // namespace
 
-void Attend::keep_state(StateLayout& layout) {
+void Attention::keep_state(StateLayout& layout) {
   if (shared) return;
   const auto alike = [this](const StateLayout::Cache& other) {
     return other.transient && other.kv_heads == kv_heads && other.head_dim == head_dim;
   };
   const auto found = transient ? std::ranges::find_if(layout.caches, alike) : layout.caches.end();
   cache = static_cast<int>(found - layout.caches.begin());
-  if (found == layout.caches.end()) layout.caches.push_back({kv_heads, head_dim, window, transient});
+  if (found == layout.caches.end()) layout.caches.push_back({kv_heads, head_dim, sliding_window, transient});
 }
 
-void Conv::keep_state(StateLayout& layout) {
-  state = static_cast<int>(layout.windows.size());
-  layout.windows.push_back({in.width, kernel_width});
+void CausalConv1d::keep_state(StateLayout& layout) {
+  state = static_cast<int>(layout.conv_states.size());
+  layout.conv_states.push_back({in.width, kernel_width});
 }
 
 void DeltaRule::keep_state(StateLayout& layout) {
@@ -60,39 +60,39 @@ void DeltaRule::keep_state(StateLayout& layout) {
 
 void Embed::describe(Describer& d) const {
   d.table(table, out.width);
-  d.writes(out, out.width, Grain::whole());
+  d.writes(out, out.width, Granularity::whole());
 }
 
-void Input::describe(Describer& d) const { d.writes(out, width, Grain::whole()); }
+void Input::describe(Describer& d) const { d.writes(out, width, Granularity::whole()); }
 
 void Norm::describe(Describer& d) const {
-  d.reads(in, in.width, Grain::whole());
+  d.reads(in, in.width, Granularity::whole());
   if (!weight.empty()) d.vector(weight, in.width);
-  d.writes(out, in.width, Grain::replicated());
+  d.writes(out, in.width, Granularity::replicated());
 }
 
 void LayerNorm::describe(Describer& d) const {
-  d.reads(in, in.width, Grain::whole());
+  d.reads(in, in.width, Granularity::whole());
   d.vector(weight, in.width);
   d.vector(bias, in.width);
-  d.writes(out, in.width, Grain::replicated());
+  d.writes(out, in.width, Granularity::replicated());
 }
 
 void Linear::describe(Describer& d) const {
-  d.reads(in, in.width, Grain::whole());
+  d.reads(in, in.width, Granularity::whole());
   d.require(!weights.empty() && weights.size() == outs.size(), "needs one output for each weight");
   for (std::size_t j = 0; j < weights.size() && j < outs.size(); ++j) {
     d.matrix(weights[j], outs[j].width, in.width, weights[j].rows);
-    d.writes(outs[j], outs[j].width, Grain::columns());
+    d.writes(outs[j], outs[j].width, Granularity::columns());
   }
 }
 
-void Attend::describe(Describer& d) const {
+void Attention::describe(Describer& d) const {
   d.require(heads > 0 && kv_heads > 0 && head_dim > 0 && heads % kv_heads == 0, "wrong head counts");
-  d.reads(q, heads * head_dim * (gated ? 2 : 1), Grain::whole());
+  d.reads(q, heads * head_dim * (gated ? 2 : 1), Granularity::whole());
   if (!shared) {
-    d.reads(k, kv_heads * head_dim, Grain::whole());
-    d.reads(v, kv_heads * head_dim, Grain::whole());
+    d.reads(k, kv_heads * head_dim, Granularity::whole());
+    d.reads(v, kv_heads * head_dim, Granularity::whole());
   }
   d.require(rotary >= 0 && rotary % 2 == 0 && rotary <= head_dim, "wrong rotary width");
   d.require(static_cast<int>(inverse_frequencies.size()) == rotary / 2, "wrong number of frequencies");
@@ -101,8 +101,8 @@ void Attend::describe(Describer& d) const {
   d.require(std::ranges::all_of(frequency_axes, [](std::uint8_t axis) { return axis < 3; }),
             "has a fourth axis");
   d.require(!transient || (!causal && !shared), "takes turns in a cache that other steps read");
-  d.require(window >= 0, "wrong window");
-  d.require(causal || window == 0, "has a window and is not causal");
+  d.require(sliding_window >= 0, "wrong window");
+  d.require(causal || sliding_window == 0, "has a window and is not causal");
   if (!q_norm.empty()) d.vector(q_norm, head_dim);
   if (!k_norm.empty()) d.vector(k_norm, head_dim);
   d.cache(cache, kv_heads, head_dim);
@@ -114,38 +114,39 @@ void Attend::describe(Describer& d) const {
   if (shared) d.note("shared");
   if (transient) d.note("transient");
   if (v_norm) d.note("values normalised");
-  if (window > 0) d.note(fmt::format("window {}", window));
+  if (sliding_window > 0) d.note(fmt::format("window {}", sliding_window));
   if (!causal) d.note("not causal");
-  d.writes(out, heads * head_dim, Grain::whole());
+  d.writes(out, heads * head_dim, Granularity::whole());
 }
 
-void Conv::describe(Describer& d) const {
-  d.reads(in, in.width, Grain::columns());
+void CausalConv1d::describe(Describer& d) const {
+  d.reads(in, in.width, Granularity::columns());
   d.vector(kernel, static_cast<std::int64_t>(in.width) * kernel_width);
   d.require(kernel.rows == in.width && kernel.cols == kernel_width, "has a kernel of another shape");
   d.require(kernel_width >= 1 && kernel_width <= 8, "takes a kernel width of 1 to 8");
   d.note(fmt::format("window {}", state));
-  d.writes(out, in.width, Grain::columns());
+  d.writes(out, in.width, Granularity::columns());
 }
 
 void DeltaRule::describe(Describer& d) const {
   d.require(key_heads > 0 && value_heads > 0 && value_heads % key_heads == 0, "wrong head counts");
-  d.reads(in, 2 * key_heads * key_dim + value_heads * value_dim, Grain::whole());
-  d.reads(a, value_heads, Grain::whole());
-  d.reads(b, value_heads, Grain::whole());
+  d.reads(in, 2 * key_heads * key_dim + value_heads * value_dim, Granularity::whole());
+  d.reads(a, value_heads, Granularity::whole());
+  d.reads(b, value_heads, Granularity::whole());
   d.vector(a_log, value_heads);
   d.vector(dt_bias, value_heads);
   d.state(static_cast<std::int64_t>(value_heads) * value_dim * key_dim);
   d.shape(fmt::format("{}/{}x{}", key_heads, value_heads, value_dim));
   d.note(fmt::format("{} heads of {}x{} ({} key heads), state {}", value_heads, key_dim, value_dim, key_heads,
                      state));
-  d.writes(out, value_heads * value_dim, Grain::by_head(value_heads));
+  d.writes(out, value_heads * value_dim, Granularity::by_head(value_heads));
 }
 
 void GatedNorm::describe(Describer& d) const {
   const bool divides = weight.cols > 0 && in.width % weight.cols == 0;
   d.require(divides, "has a row that is not a multiple of the norm's width");
-  const Grain heads = divides ? Grain::by_head(static_cast<int>(in.width / weight.cols)) : Grain::whole();
+  const Granularity heads =
+      divides ? Granularity::by_head(static_cast<int>(in.width / weight.cols)) : Granularity::whole();
   d.reads(in, in.width, heads);
   d.reads(gate, in.width, heads);
   d.vector(weight, weight.cols);
@@ -156,19 +157,19 @@ void Swiglu::describe(Describer& d) const { element_wise(d, gate, up, out); }
 void Geglu::describe(Describer& d) const { element_wise(d, gate, up, out); }
 void Add::describe(Describer& d) const { element_wise(d, a, b, out); }
 
-void Route::describe(Describer& d) const {
-  d.reads(scores, scores.width, Grain::whole());
+void TopKRouter::describe(Describer& d) const {
+  d.reads(scores, scores.width, Granularity::whole());
   d.require(chosen > 0 && chosen <= scores.width, "chooses no expert, or more than there are");
   d.require(scores.width <= kMaxExperts, "has more experts than indices that a float32 holds exactly");
   if (!scale.empty()) d.vector(scale, scores.width);
   d.note(fmt::format("{} of {}", chosen, scores.width));
   if (!renormalised) d.note("not renormalised");
-  d.writes(out, 2 * chosen, Grain::replicated());
+  d.writes(out, 2 * chosen, Granularity::replicated());
 }
 
-void Experts::describe(Describer& d) const {
-  d.reads(in, in.width, Grain::whole());
-  d.reads(routes, routes.width, Grain::whole());
+void MoeMlp::describe(Describer& d) const {
+  d.reads(in, in.width, Granularity::whole());
+  d.reads(routes, routes.width, Granularity::whole());
   d.require(!gate.empty() && gate.size() == up.size() && gate.size() == down.size(),
             "needs three matrices for each expert");
   d.require(chosen() > 0 && chosen() <= std::ssize(gate), "is routed to more experts than there are");
@@ -177,59 +178,59 @@ void Experts::describe(Describer& d) const {
   describe_experts(d, down, out.width, size(), chosen());
   d.note(fmt::format("{} of {}", chosen(), gate.size()));
   if (activation == Activation::kGeluTanh) d.note("gelu");
-  d.writes(out, out.width, Grain::columns());
+  d.writes(out, out.width, Granularity::columns());
 }
 
 void SigmoidGate::describe(Describer& d) const {
-  d.reads(in, out.width, Grain::columns());
-  d.reads(gate, 1, Grain::whole());
-  d.writes(out, in.width, Grain::columns());
+  d.reads(in, out.width, Granularity::columns());
+  d.reads(gate, 1, Granularity::whole());
+  d.writes(out, in.width, Granularity::columns());
 }
 
 void Gelu::describe(Describer& d) const {
-  d.reads(in, out.width, Grain::columns());
+  d.reads(in, out.width, Granularity::columns());
   d.note(exact ? "erf" : "tanh");
-  d.writes(out, in.width, Grain::columns());
+  d.writes(out, in.width, Granularity::columns());
 }
 
 void Bias::describe(Describer& d) const {
-  d.reads(in, out.width, Grain::columns());
+  d.reads(in, out.width, Granularity::columns());
   d.vector(bias, in.width);
-  d.writes(out, in.width, Grain::columns());
+  d.writes(out, in.width, Granularity::columns());
 }
 
 void Scale::describe(Describer& d) const {
-  d.reads(in, out.width, Grain::columns());
+  d.reads(in, out.width, Granularity::columns());
   d.note(fmt::format("times {}", factor));
-  d.writes(out, in.width, Grain::columns());
+  d.writes(out, in.width, Granularity::columns());
 }
 
 void Concat::describe(Describer& d) const {
-  d.reads(a, a.width, Grain::whole());
-  d.reads(b, b.width, Grain::whole());
-  d.writes(out, a.width + b.width, Grain::replicated());
+  d.reads(a, a.width, Granularity::whole());
+  d.reads(b, b.width, Granularity::whole());
+  d.writes(out, a.width + b.width, Granularity::replicated());
 }
 
 void Slice::describe(Describer& d) const {
-  d.reads(in, in.width, Grain::whole());
+  d.reads(in, in.width, Granularity::whole());
   d.require(first >= 0 && width > 0 && first + width <= in.width, "takes columns that its row does not have");
   d.note(fmt::format("from column {}", first));
-  d.writes(out, width, Grain::replicated());
+  d.writes(out, width, Granularity::replicated());
 }
 
 void Capture::describe(Describer& d) const {
   d.require(number < static_cast<int>(kMaxCaptures), "is one capture more than a program may have");
   d.note(name);
-  d.reads(in, in.width, Grain::replicated());  // after the step, by the caller
+  d.reads(in, in.width, Granularity::replicated());  // after the step, by the caller
 }
 
 void Logits::describe(Describer& d) const {
-  d.reads(in, in.width, Grain::whole());
-  d.matrix(head, head.rows, in.width, columns());
-  d.require(ids.empty() || (ids.front() >= 0 && ids.back() < head.rows),
+  d.reads(in, in.width, Granularity::whole());
+  d.matrix(lm_head, lm_head.rows, in.width, columns());
+  d.require(ids.empty() || (ids.front() >= 0 && ids.back() < lm_head.rows),
             "a listed id is outside the LM head");
   d.require(ascend(ids), "ids must ascend");
-  d.require(labels.empty() || (ids.empty() && extra.count == 0 && std::ssize(labels) == head.rows),
+  d.require(labels.empty() || (ids.empty() && extra.count == 0 && std::ssize(labels) == lm_head.rows),
             "needs one label for each row of the LM head, without a list of ids");
   d.require(ascend(labels) && (labels.empty() || labels.front() >= 0), "labels must ascend from 0 on");
   d.require(softcap >= 0, "has a negative soft cap");

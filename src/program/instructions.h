@@ -23,28 +23,28 @@ struct Row {
 };
 
 /// The smallest part of a row that can be computed without the rest of that row.
-struct Grain {
+struct Granularity {
   enum class Kind {
     kWhole,       // the row
-    kColumns,     // each column: it needs the same column of inputs with this grain
+    kColumns,     // each column: it needs the same column of inputs with this granularity
     kHeads,       // each of `heads` equal parts
     kReplicated,  // the row, but cheaply: every worker may compute its own copy
   };
   Kind kind = Kind::kWhole;
   int heads = 0;
 
-  static constexpr Grain whole() { return {}; }
-  static constexpr Grain columns() { return {Kind::kColumns, 0}; }
-  static constexpr Grain by_head(int heads) { return {Kind::kHeads, heads}; }
-  static constexpr Grain replicated() { return {Kind::kReplicated, 0}; }
+  static constexpr Granularity whole() { return {}; }
+  static constexpr Granularity columns() { return {Kind::kColumns, 0}; }
+  static constexpr Granularity by_head(int heads) { return {Kind::kHeads, heads}; }
+  static constexpr Granularity replicated() { return {Kind::kReplicated, 0}; }
 };
 
 /// What an instruction tells about itself. A reader overrides the calls that it needs.
 class Describer {
  public:
   virtual ~Describer() = default;
-  virtual void reads(Row /*row*/, int /*width*/, Grain /*grain*/) {}
-  virtual void writes(Row /*row*/, int /*width*/, Grain /*grain*/) {}
+  virtual void reads(Row /*row*/, int /*width*/, Granularity /*granularity*/) {}
+  virtual void writes(Row /*row*/, int /*width*/, Granularity /*granularity*/) {}
   virtual void reads_logits() {}
   virtual void writes_logits(std::int64_t /*columns*/) {}
   /// Values that are used one by one.
@@ -76,18 +76,18 @@ class Describer {
 struct StateLayout {
   struct Cache {
     int kv_heads, head_dim;
-    int window = 0;          // positions that a row sees, its own among them; 0: all
+    int sliding_window = 0;  // positions that a row sees, its own among them; 0: all
     bool transient = false;  // of layers that take turns
   };
-  struct Window {
+  struct ConvState {
     int width, kernel_width;
   };
   struct Delta {
     int key_heads, value_heads, key_dim, value_dim;
   };
-  std::vector<Cache> caches;    // Attend::cache
-  std::vector<Window> windows;  // Conv::state
-  std::vector<Delta> deltas;    // DeltaRule::state
+  std::vector<Cache> caches;           // Attention::cache
+  std::vector<ConvState> conv_states;  // CausalConv1d::state
+  std::vector<Delta> deltas;           // DeltaRule::state
 };
 
 /// out = rows of `table` at the step's token ids, or rows that the step gives (StepArgs::embeddings).
@@ -137,7 +137,7 @@ struct Linear {
 /// Softmax attention over the timeline's cache: q and k are normalised and rotated (the first `rotary` dims
 /// of an attention head, in pairs (j, j + rotary / 2)), k and v are appended to layer `cache`. With `gated`,
 /// q holds [heads][query head_dim, gate head_dim] and the result is multiplied by sigmoid(gate).
-struct Attend {
+struct Attention {
   static constexpr std::string_view kName = "attend";
   Row q, k, v;            // k and v are unused where `shared`
   Weight q_norm, k_norm;  // [head_dim]; empty: no norm
@@ -150,9 +150,9 @@ struct Attend {
   float rotary_scale = 1;  // multiplies cos and sin (YaRN)
   float eps = 0, scale = 0;
   bool gated = false;
-  int window = 0;       // a row sees the last `window` positions, its own among them; 0: all
-  bool causal = true;   // false: a row sees all rows of its segment, later ones too
-  bool shared = false;  // reads layer `cache`, which an earlier attend of this program appends to
+  int sliding_window = 0;  // a row sees the last `sliding_window` positions, its own among them; 0: all
+  bool causal = true;      // false: a row sees all rows of its segment, later ones too
+  bool shared = false;     // reads layer `cache`, which an earlier attend of this program appends to
   /// Keys and values are read in their own step only: layers of one shape take turns in one cache.
   bool transient = false;
   int cache = 0;  // set by the builder unless `shared`
@@ -163,7 +163,7 @@ struct Attend {
 };
 /// Causal depthwise convolution over the timeline's last `kernel_width` rows, then SiLU. The kernel is
 /// [width, kernel_width], the current row last.
-struct Conv {
+struct CausalConv1d {
   static constexpr std::string_view kName = "conv";
   Row in;
   Weight kernel;
@@ -217,7 +217,7 @@ inline constexpr int kMaxExperts = 1 << 16;
 /// index comes first. Their weights are the softmax over all scores; `renormalised`: divided by their sum;
 /// then times `scale` of the expert. out = [chosen indices, chosen weights].
 /// Source: transformers' Qwen3_5MoeTopKRouter and Gemma4TextRouter.
-struct Route {
+struct TopKRouter {
   static constexpr std::string_view kName = "route";
   Row scores;  // [experts]
   int chosen = 0;
@@ -230,9 +230,9 @@ struct Route {
 enum class Activation : std::uint8_t { kSilu, kGeluTanh };
 /// out = the sum, over the experts e of the row's route in ascending order of index, of
 /// weight * down[e] * (activation(gate[e] * in) * (up[e] * in)). All matrices of one list are stored alike.
-struct Experts {
+struct MoeMlp {
   static constexpr std::string_view kName = "experts";
-  Row in, routes;                // routes: of a Route
+  Row in, routes;                // routes: of a TopKRouter
   std::vector<Weight> gate, up;  // [experts] of [size, in.width]
   std::vector<Weight> down;      // [experts] of [out.width, size]
   Activation activation = Activation::kSilu;
@@ -314,19 +314,19 @@ struct ExtraIds {
   int count = 0;
   std::vector<std::int32_t> always;  // ascending; they are never replaced
 };
-/// Logits of the step's logit rows: head * in. With `ids`, only those rows of the LM head, and the extra
+/// Logits of the step's logit rows: lm_head * in. With `ids`, only those rows of the LM head, and the extra
 /// ones. With `labels`, row v of the LM head belongs to token labels[v] (EAGLE-3's d2t).
 struct Logits {
   static constexpr std::string_view kName = "logits";
   Row in;
-  Weight head;
+  Weight lm_head;
   std::vector<std::int32_t> ids;  // ascending; empty: all rows
   ExtraIds extra = {};
-  std::vector<std::int32_t> labels = {};  // [head.rows] ascending; empty: row v is token v. Excludes `ids`
+  std::vector<std::int32_t> labels = {};  // [lm_head.rows] ascending; empty: row v is token v. Excludes `ids`
   float softcap = 0;                      // > 0: softcap * tanh(logit / softcap)
   /// Columns of logits.
   std::int64_t columns() const {
-    return ids.empty() ? head.rows : static_cast<std::int64_t>(ids.size()) + extra.count;
+    return ids.empty() ? lm_head.rows : static_cast<std::int64_t>(ids.size()) + extra.count;
   }
   /// Token ids of the columns that never change; empty: column v is token v.
   const std::vector<std::int32_t>& tokens() const { return labels.empty() ? ids : labels; }
@@ -345,14 +345,14 @@ struct Sample {
   X(Norm)                  \
   X(LayerNorm)             \
   X(Linear)                \
-  X(Attend)                \
-  X(Conv)                  \
+  X(Attention)             \
+  X(CausalConv1d)          \
   X(DeltaRule)             \
   X(GatedNorm)             \
   X(Swiglu)                \
   X(Geglu)                 \
-  X(Route)                 \
-  X(Experts)               \
+  X(TopKRouter)            \
+  X(MoeMlp)                \
   X(SigmoidGate)           \
   X(Add)                   \
   X(Gelu)                  \

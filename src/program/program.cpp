@@ -24,8 +24,10 @@ std::string weight_text(const Weight& weight) {
 /// "r5[64], r6[8] = r4[64], q_proj 64x64 bf16, gated".
 class Text final : public Describer {
  public:
-  void reads(Row row, int, Grain) override { join(inputs_, fmt::format("r{}[{}]", row.id, row.width)); }
-  void writes(Row row, int, Grain) override { join(outputs_, fmt::format("r{}[{}]", row.id, row.width)); }
+  void reads(Row row, int, Granularity) override { join(inputs_, fmt::format("r{}[{}]", row.id, row.width)); }
+  void writes(Row row, int, Granularity) override {
+    join(outputs_, fmt::format("r{}[{}]", row.id, row.width));
+  }
   void reads_logits() override { join(inputs_, "logits"); }
   void writes_logits(std::int64_t columns) override { join(outputs_, fmt::format("logits[{}]", columns)); }
   void vector(const Weight& weight, std::int64_t) override { join(weights_, weight_text(weight)); }

@@ -37,9 +37,9 @@ class Program {
   Row gelu(Row in, bool exact) { return append(Gelu{in, exact, {}}); }
   Row bias(Row in, const Weight& bias) { return append(Bias{in, bias, {}}); }
   std::vector<Row> linear(Row in, std::vector<Weight> weights);
-  Row attend(Attend instruction) { return append(std::move(instruction)); }
+  Row attend(Attention instruction) { return append(std::move(instruction)); }
   Row conv(Row in, const Weight& kernel) {
-    return append(Conv{in, kernel, static_cast<int>(kernel.cols), 0, {}});
+    return append(CausalConv1d{in, kernel, static_cast<int>(kernel.cols), 0, {}});
   }
   Row delta_rule(DeltaRule instruction) { return append(std::move(instruction)); }
   Row gated_norm(Row in, Row gate, const Weight& weight, float eps) {
@@ -55,8 +55,8 @@ class Program {
   void capture(std::string name, Row in) {
     instructions_.emplace_back(Capture{std::move(name), in, capture_count_++});
   }
-  void logits(Row in, const Weight& head, std::vector<std::int32_t> ids = {}, ExtraIds extra = {}) {
-    logits(Logits{in, head, std::move(ids), std::move(extra)});
+  void logits(Row in, const Weight& lm_head, std::vector<std::int32_t> ids = {}, ExtraIds extra = {}) {
+    logits(Logits{in, lm_head, std::move(ids), std::move(extra)});
   }
   void logits(Logits instruction) { instructions_.emplace_back(std::move(instruction)); }
   void sample() { instructions_.emplace_back(Sample{}); }

@@ -16,7 +16,7 @@ std::int64_t positions_of(std::int64_t context, int max_depth) {
 /// them and needs about half.
 std::int64_t scratch_of(const Program& program, std::int64_t rows, std::int64_t logit_rows) {
   struct Widths final : Describer {
-    void writes(Row, int width, Grain) override { written += width; }
+    void writes(Row, int width, Granularity) override { written += width; }
     void writes_logits(std::int64_t columns) override { logits = columns; }
     std::int64_t written = 0, logits = 0;
   } widths;
@@ -44,14 +44,16 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
     block_bytes += one.block_bytes;
     report.states += one.slot_bytes * options.slots;
     report.weights += program.bytes_held();
-    report.scratch += scratch_of(program, std::max(options.chunk, options.slots * (options.max_depth + 1)),
-                                 options.slots * (options.max_depth + 1));
+    report.scratch +=
+        scratch_of(program, std::max(options.prefill_chunk, options.slots * (options.max_depth + 1)),
+                   options.slots * (options.max_depth + 1));
   };
   add(model.target);
   // Of what windows see, a slot holds a part of constant size: a state rather than a part of the context.
-  const WindowPart windows = backend.limits(model.target.layout()).window_part;
-  const int held = std::min(Decoder::blocks_of(options.context, options.max_depth),
-                            TimelinePool::window_blocks(windows, std::max(options.chunk, kMaxDraft + 1)));
+  const SlidingWindowPart windows = backend.limits(model.target.layout()).sliding_window_part;
+  const int held =
+      std::min(Decoder::blocks_of(options.context, options.max_depth),
+               TimelinePool::window_blocks(windows, std::max(options.prefill_chunk, kMaxDraftTokens + 1)));
   block_bytes -= windows.block_bytes;
   report.states += windows.block_bytes * held * options.slots;
   for (const Program* network : drafter_networks(model)) add(*network);

@@ -14,7 +14,7 @@ class Admission : public testing::Test {
  protected:
   static DecoderOptions options(int slots, std::int64_t context) {
     DecoderOptions options;
-    options.slots = slots, options.context = context, options.chunk = 64;
+    options.slots = slots, options.context = context, options.prefill_chunk = 64;
     return options;
   }
   MemoryReport needed(const DecoderOptions& asked) {
@@ -28,7 +28,7 @@ TEST_F(Admission, KeysAndStatesAreThoseThatADecoderAllocates) {
   const std::int64_t cache_blocks = decoder_->room().blocks, snapshots = decoder_->room().snapshots;
   ASSERT_GT(cache_blocks, 0);
   // The target's state, with the share of the snapshots; ref does not count tapes in bytes().
-  EXPECT_EQ(report.key_values, 2 * Decoder::blocks_of(256, kMaxDepth) *
+  EXPECT_EQ(report.key_values, 2 * Decoder::blocks_of(256, kMaxDraftTokens) *
                                    (decoder_->room().block_bytes + decoder_->room().draft_block_bytes));
   EXPECT_GT(report.key_values + report.states + cache_blocks * decoder_->room().block_bytes +
                 snapshots * decoder_->room().snapshot_bytes,

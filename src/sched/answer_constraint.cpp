@@ -47,7 +47,7 @@ std::int32_t AnswerConstraint::only_token(const State& state) const {
   return state.phase == Phase::kGap ? marks_.gap()[state.written] : -1;
 }
 
-AnswerConstraint::State AnswerConstraint::behind(const State& state, std::int32_t token) const {
+AnswerConstraint::State AnswerConstraint::after(const State& state, std::int32_t token) const {
   State next = state;
   const std::string_view bytes = tokenizer_.token_bytes(token);
   const Phase content = grammar_ ? Phase::kContent : Phase::kFree;
@@ -112,7 +112,7 @@ bool AnswerConstraint::allows(std::span<const std::int32_t> drafts) {
     const std::int32_t draft = drafts[known_];
     if (!compute(known_) || !allowed(rows_[known_].mask, draft)) return false;
     Row& next = rows_[known_ + 1];
-    next.state = behind(rows_[known_].state, draft);
+    next.state = after(rows_[known_].state, draft);
     next.masked = false;
     rows_[known_].draft = draft;
     if (next.state.consumed > rows_[known_].state.consumed) {
@@ -192,7 +192,7 @@ int AnswerConstraint::jump_forward(std::span<std::int32_t> out) {
     const std::int32_t only = only_token(state);
     if (only < 0) break;
     out[count] = only;
-    state = behind(state, only);
+    state = after(state, only);
   }
   if (state.phase != Phase::kContent || count == out.size() || !go_to(rows_[0].state.consumed)) {
     return static_cast<int>(count);
@@ -210,7 +210,7 @@ void AnswerConstraint::commit(std::span<const std::int32_t> tokens) {
   if (matcher_ && matcher_at_ > state.consumed) go_to(state.consumed);
   for (const std::int32_t token : tokens.subspan(same)) {
     const std::size_t before = state.consumed;
-    state = behind(state, token);
+    state = after(state, token);
     if (state.consumed == before) continue;
     content_.resize(state.consumed);
     content_.back() = token;

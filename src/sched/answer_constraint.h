@@ -59,7 +59,7 @@ class AnswerConstraint final : public Constraint {
   AnswerConstraint(const RequestFields& fields, const Tokenizer& tokenizer, const ThinkingMarks& marks);
   bool over_budget(const State& state) const;
   std::int32_t only_token(const State& state) const;
-  State behind(const State& state, std::int32_t token) const;
+  State after(const State& state, std::int32_t token) const;
   bool compute(std::size_t row);
   bool go_to(std::size_t consumed);
   bool restart();
@@ -69,10 +69,10 @@ class AnswerConstraint final : public Constraint {
   std::shared_ptr<const Grammar> grammar_;
   const int budget_;
   std::optional<GrammarMatcher> matcher_;
-  std::size_t matcher_at_ = 0;           // tokens it has consumed
-  std::vector<std::int32_t> content_;    // tokens for the grammar: emitted ones, then drafts
-  std::array<Row, kMaxDraft + 2> rows_;  // [0] after the emitted tokens, [i] after i drafts
-  std::size_t known_ = 0;                // number of drafts that rows_ cover
+  std::size_t matcher_at_ = 0;                 // tokens it has consumed
+  std::vector<std::int32_t> content_;          // tokens for the grammar: emitted ones, then drafts
+  std::array<Row, kMaxDraftTokens + 2> rows_;  // [0] after the emitted tokens, [i] after i drafts
+  std::size_t known_ = 0;                      // number of drafts that rows_ cover
   Error problem_;
 };
 

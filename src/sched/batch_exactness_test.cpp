@@ -42,7 +42,7 @@ class BatchExactness : public EngineTest {
     EngineOptions options;
     options.decoder.slots = slots;
     options.decoder.context = 256;
-    options.decoder.chunk = slots == 3 ? 19 : 256;
+    options.decoder.prefill_chunk = slots == 3 ? 19 : 256;
     options.decoder.cache_bytes = cache_bytes;
     options.snapshot_tokens = 32;
     return options;

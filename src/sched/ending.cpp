@@ -103,7 +103,7 @@ void Scheduler::end(Job& job, Finish finish, Error error) {
   }
   count(job, event);
   job.mailbox->post(std::move(event));
-  job.mailbox->tell();
+  job.mailbox->notify();
 }
 
 void Scheduler::count(const Job& job, const Event& event) {

@@ -59,7 +59,7 @@ Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> fo
       options_(options),
       memory_(memory),
       costs_(calibration_of(options)),
-      lookup_(options.lookup),
+      recall_file_(options.recall_file),
       scheduler_(
           *decoder_, tokenizer, format_of(options, decoder_->model()),
           {options.unread_ms, options.snapshot_tokens, options.now_ms, folder_.get(), options.cache_share}),
@@ -171,7 +171,7 @@ void Engine::force(std::vector<double> schedule, std::uint64_t seed, std::vector
 void Engine::loop() {
   prefer_speed();
   costs_.learn(*decoder_);
-  lookup_.load(*decoder_);
+  recall_file_.load(*decoder_);
   publish();
   {
     const std::lock_guard lock(mutex_);
@@ -181,13 +181,13 @@ void Engine::loop() {
   while (wait_for_work()) {
     admit();
     scheduler_.step();
-    if (scheduler_.idle()) lookup_.store(*decoder_, scheduler_.now_ms());
+    if (scheduler_.idle()) recall_file_.store(*decoder_, scheduler_.now_ms());
     publish();
   }
   scheduler_.cancel_all();
   end_waiting(true);
   costs_.discard_if_far(decoder_->costs());
-  lookup_.store(*decoder_, scheduler_.now_ms(), true);
+  recall_file_.store(*decoder_, scheduler_.now_ms(), true);
   publish();
 }
 
@@ -212,7 +212,7 @@ bool Engine::wait_for_work() {
     scheduler_.cache().clear();
   }
   if (clear || !clear_of.empty()) {
-    decoder_->give_back_free();
+    decoder_->release_unused();
     return_free_memory();
   }
   if (cancel) scheduler_.cancel_all();

@@ -15,7 +15,7 @@
 #include <thread>
 
 #include "sched/calibration/calibration_cache.h"
-#include "sched/lookup_memory.h"
+#include "sched/recall_file.h"
 #include "sched/scheduler.h"
 
 namespace ft {
@@ -31,7 +31,7 @@ struct EngineOptions {
   CacheFolderOptions folder;          // the prefix cache's second tier, if it names a directory
   CacheShare cache_share = CacheShare::kSpeed;
   CalibrationCacheOptions costs;            // the calibration cache, if it names a file
-  LookupMemoryOptions lookup;               // the texts of recall, if it names a file
+  RecallFileOptions recall_file;            // texts of the drafter recall, if it names a file
   std::function<double()> now_ms;           // the clock, read by any thread; empty: the machine's steady one
   const ChatFormat* chat_format = nullptr;  // outlives the engine; null: the family's, without a template
 };
@@ -93,7 +93,7 @@ class Engine {
   const EngineOptions options_;
   const MemoryReport memory_;
   CalibrationCache costs_;  // belongs to the engine thread; unchanged since calibrated_
-  LookupMemory lookup_;     // belongs to the engine thread
+  RecallFile recall_file_;  // belongs to the engine thread
   Scheduler scheduler_;     // belongs to the engine thread
   mutable std::mutex mutex_;
   std::condition_variable wake_;

@@ -13,7 +13,7 @@ class CachedEngine : public EngineTest {
     load();
     options_.decoder.slots = 3;
     options_.decoder.context = 1024;
-    options_.decoder.chunk = 64;
+    options_.decoder.prefill_chunk = 64;
     options_.decoder.cache_bytes = 64 << 20;
     options_.snapshot_tokens = 128;
     start(options_);

@@ -86,7 +86,7 @@ TEST_F(EngineTest, ScoredPromptsBesideOthersAreThoseOfALoneRunAndChangeNobody) {
   RequestFields other = fields("Write a Python function that adds two numbers.", DrafterKind::kMtp, 120);
   other.slot.sampler.temperature = 0.7F, other.slot.sampler.seed = 9, other.slot.logprobs = 1;
   const Scored lone_score = scored(submit(score)), lone_other = scored(submit(other));
-  ASSERT_GT(score.prompt.size(), 3U * (kMaxDepth + 1) * 2);  // several chunks
+  ASSERT_GT(score.prompt.size(), 3U * (kMaxDraftTokens + 1) * 2);  // several chunks
   Ticket running = submit(other), first = submit(score), second = submit(score);
   expect_same(scored(std::move(first)).prompt, lone_score.prompt);
   expect_same(scored(std::move(second)).prompt, lone_score.prompt);

@@ -56,7 +56,7 @@ struct EngineStatus {
   std::int64_t emitted = 0;        // output tokens
   std::int64_t rounds = 0;         // of the engine; a round may serve several requests
   std::int64_t slot_rounds = 0, drafted = 0, accepted = 0;  // summed over requests
-  std::array<std::int64_t, kMaxDraft> drafted_at{}, accepted_at{};
+  std::array<std::int64_t, kMaxDraftTokens> drafted_at{}, accepted_at{};
   std::map<std::string, DrafterShare> by_drafter;   // by the name of who drafted
   std::int64_t engaged = 0;                         // ended requests with at least one draft
   std::map<std::string, std::int64_t> not_engaged;  // ended requests without a draft, by reason

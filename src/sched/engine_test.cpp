@@ -136,7 +136,7 @@ TEST_F(EngineTest, AReaderWhoNeverReadsLosesItsRequestAndItsSlotServesTheNext) {
     const Collected lost = collect(ticket);
     EXPECT_EQ(lost.finish, Finish::kCancelled);
     EXPECT_NE(lost.error.message.find("unread"), std::string::npos) << lost.error.message;
-    EXPECT_LE(lost.tokens.size(), kUnread + kMaxDepth);
+    EXPECT_LE(lost.tokens.size(), kUnread + kMaxDraftTokens);
     EXPECT_GT(lost.tokens.size(), kUnread / 4) << "what was decoded before is there";
   }
 }

@@ -267,7 +267,7 @@ TEST_F(LyingClockTest, DraftsThatAreWrongAndSeemCheapCostLittle) {
   for (const NamedLie& lie : kLies) {
     SCOPED_TRACE(lie.name);
     start_under(lie.make());
-    engine_->force(std::vector<double>(kMaxDepth, 0.02), 3, recorded);
+    engine_->force(std::vector<double>(kMaxDraftTokens, 0.02), 3, recorded);
     for (int i = 0; i < 2; ++i) {
       const Timed drafted = timed(request);
       EXPECT_EQ(drafted.answer.tokens, plain.answer.tokens);

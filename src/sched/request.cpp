@@ -78,8 +78,8 @@ Result<Request> Request::make(RequestFields fields, int vocabulary) {
   if (fields.thinking_budget < -1) {
     return wrong("thinking_budget", "0 or more, or -1 for no limit", fields.thinking_budget);
   }
-  if (fields.slot.depth < -1 || fields.slot.depth > kMaxDepth) {
-    return wrong("depth", fmt::format("auto or 0 to {}", kMaxDepth), fields.slot.depth);
+  if (fields.slot.depth < -1 || fields.slot.depth > kMaxDraftTokens) {
+    return wrong("depth", fmt::format("auto or 0 to {}", kMaxDraftTokens), fields.slot.depth);
   }
   if (fields.slot.logprobs < -1 || fields.slot.logprobs > static_cast<int>(kMaxTopLogprobs)) {
     return wrong("logprobs", fmt::format("0 to {}", kMaxTopLogprobs), fields.slot.logprobs);
@@ -97,7 +97,7 @@ void Mailbox::post(Event event) {
   changed_.notify_all();
 }
 
-void Mailbox::tell() {
+void Mailbox::notify() {
   bool over = false;
   {
     const std::lock_guard lock(mutex_);

@@ -135,7 +135,7 @@ class Mailbox {
   /// Never waits. After a cancel only the end is accepted.
   void post(Event event);
   /// Calls on_event's function if an event was posted since the last call.
-  void tell();
+  void notify();
   /// Waits for the next event. Do not call it after kEnd.
   Event next();
   /// The next event, if there is one now.
@@ -155,7 +155,7 @@ class Mailbox {
   std::condition_variable changed_;
   EventQueue events_;
   bool cancelled_ = false, full_ = false;
-  bool posted_ = false;      // since the last tell()
+  bool posted_ = false;      // since the last notify()
   bool over_ = false;        // the end was posted
   std::mutex notify_mutex_;  // held while notify_ runs
   std::function<void(bool over)> notify_;

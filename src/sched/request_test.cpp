@@ -53,7 +53,8 @@ TEST(Request, NamesTheFieldThatIsBeyondItsLimitAndTakesTheLimitItself) {
       {"frequency_penalty", [](auto& f) { f.slot.sampler.frequency = 10; },
        [](auto& f) { f.slot.sampler.frequency = -10.1F; }},
       {"max_tokens", [](auto& f) { f.slot.max_tokens = 1; }, [](auto& f) { f.slot.max_tokens = 0; }},
-      {"depth", [](auto& f) { f.slot.depth = kMaxDepth; }, [](auto& f) { f.slot.depth = kMaxDepth + 1; }},
+      {"depth", [](auto& f) { f.slot.depth = kMaxDraftTokens; },
+       [](auto& f) { f.slot.depth = kMaxDraftTokens + 1; }},
       {"depth", [](auto& f) { f.slot.depth = -1; }, [](auto& f) { f.slot.depth = -2; }},
       {"logprobs", [](auto& f) { f.slot.logprobs = 20; }, [](auto& f) { f.slot.logprobs = 21; }},
       {"logit_bias", [](auto& f) { f.slot.bias = {{99, 1}}; }, [](auto& f) { f.slot.bias = {{100, 1}}; }},
@@ -167,17 +168,17 @@ TEST(Mailbox, TellsWhoAskedOnceAStepAndNobodyAfterwards) {
     box->post(token(1));
     box->post(token(2));
     EXPECT_EQ(told, 0) << "a step may post several";
-    box->tell();
-    box->tell();
+    box->notify();
+    box->notify();
     EXPECT_EQ(told, 1);
     EXPECT_FALSE(ended);
     box->post(end());
-    box->tell();
+    box->notify();
     EXPECT_EQ(told, 2);
     EXPECT_TRUE(ended) << "the end is told as such";
   }
   box->post(end());
-  box->tell();
+  box->notify();
   EXPECT_EQ(told, 2) << "the ticket is gone";
 }
 

@@ -92,11 +92,10 @@ Status Scheduler::start(Job& job) {
     found = cache_.find(fields.images.empty() ? fields.prompt : job.keys, drafts, row_ms_, running_.empty(),
                         user_of(job));
   }
-  FT_ASSIGN(job.slot,
-            decoder_.open(fields.prompt, fields.slot, fields.drafter, found.beginning, fields.images));
+  FT_ASSIGN(job.slot, decoder_.open(fields.prompt, fields.slot, fields.drafter, found.hit, fields.images));
   job.slot->constraint = std::move(constraint);
   job.answer.emplace(std::move(answer));
-  job.reused_tokens = static_cast<int>(found.beginning.length);
+  job.reused_tokens = static_cast<int>(found.hit.length);
   job.cached_tokens = static_cast<int>(found.shown);
   job.shared_prefix = found.shared;
   job.own_prefix = found.own;
@@ -164,7 +163,7 @@ void Scheduler::work() {
 
 /// Tells the readers what was posted since the last time.
 void Scheduler::deliver() {
-  for (const auto& job : running_) job->mailbox->tell();
+  for (const auto& job : running_) job->mailbox->notify();
 }
 
 /// Checks whether the caller left or does not read.
@@ -220,7 +219,7 @@ double Scheduler::rounds_share() const {
 /// While others decode: rows that take about as long as a round, or a gap too short to matter. Otherwise
 /// kChunkMs.
 int Scheduler::chunk_rows(const Job& job) const {
-  const int most = decoder_.options().chunk;
+  const int most = decoder_.options().prefill_chunk;
   const bool others_decode = decoding();
   double rows = most;
   if (row_ms_ > 0) {
@@ -246,7 +245,7 @@ int Scheduler::chunk_rows(const Job& job) const {
 std::int64_t Scheduler::first_step() const {
   constexpr std::int64_t kMinStep = 512;
   const std::int64_t asked = options_.snapshot_tokens;
-  return asked >= 0 ? asked : std::max<std::int64_t>(kMinStep, decoder_.options().chunk);
+  return asked >= 0 ? asked : std::max<std::int64_t>(kMinStep, decoder_.options().prefill_chunk);
 }
 
 /// Tokens between two snapshots of a prompt at this place; 0: none are taken.

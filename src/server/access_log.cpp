@@ -11,7 +11,7 @@
 namespace ft::server {
 namespace {
 
-constexpr std::size_t kMaxFieldBytes = 1024;  // cap for a path of up to kMaxHeadBytes
+constexpr std::size_t kMaxFieldBytes = 1024;  // cap for a path of up to kMaxRequestHeaderBytes
 
 std::string cut(std::string_view text) {
   const std::string valid = utf8_replace_invalid(text.substr(0, kMaxFieldBytes));

@@ -16,7 +16,8 @@ namespace {
 
 namespace net = boost::asio;
 
-/// Accepts one connection, reads its request head, writes `answer`, and closes; or keeps it open in silence.
+/// Accepts one connection, reads its request header, writes `answer`, and closes; or keeps it open in
+/// silence.
 class OneAnswer {
  public:
   explicit OneAnswer(std::string answer)

@@ -86,7 +86,7 @@ class Connection {
 
   ServerContext& server_context_;
   beast::tcp_stream stream_;
-  beast::flat_buffer buffer_{kMaxHeadBytes};
+  beast::flat_buffer buffer_{kMaxRequestHeaderBytes};
   std::string here_;  // the connection's local address
   SendAhead ahead_{beast::get_lowest_layer(stream_).socket()};
   bool half_closed_ = false;  // during an answer: the client has sent its last byte
@@ -107,11 +107,11 @@ awaitable<void> Connection::run() {
   co_await close();
 }
 
-/// A refused request head is answered without reading the body; the connection then ends if there is a body.
-/// The same applies to a method that takes no body.
+/// A refused request header is answered without reading the body; the connection then ends if there is a
+/// body. The same applies to a method that takes no body.
 awaitable<Received> Connection::next() {
   RequestReader reader(stream_, buffer_, server_context_.options, server_context_.bodies);
-  Received received = co_await reader.head();
+  Received received = co_await reader.read_header();
   received.http_request.here = here_;
   if (received.kind != Received::Kind::kRequest) co_return received;
   if (std::optional<api::HttpResponse> refusal =
@@ -390,7 +390,8 @@ awaitable<void> Connection::close() {
   buffer_.clear();
   stream_.expires_after(kPatience);
   for (std::size_t read = 0; read < api::kMaxBodyBytes;) {
-    const auto [error, got] = co_await stream_.async_read_some(buffer_.prepare(kMaxHeadBytes), kAwait);
+    const auto [error, got] =
+        co_await stream_.async_read_some(buffer_.prepare(kMaxRequestHeaderBytes), kAwait);
     if (error || got == 0) break;
     read += got;
   }

@@ -23,9 +23,9 @@ void times(Exposition& text, std::string_view name, std::string_view help, const
 }
 
 void by_position(Exposition& text, std::string_view name, std::string_view help,
-                 const std::array<std::int64_t, kMaxDraft>& counts) {
+                 const std::array<std::int64_t, kMaxDraftTokens>& counts) {
   text.counter(name, help);
-  for (std::size_t i = 0; i < counts.size() && (i < kMaxDepth || counts[i] > 0); ++i) {
+  for (std::size_t i = 0; i < counts.size() && (i < kMaxDraftTokens || counts[i] > 0); ++i) {
     text.sample(number(counts[i]), {{"position", std::to_string(i)}});
   }
 }

@@ -8,8 +8,8 @@
 
 namespace ft::server {
 
-/// Max bytes of a request head, a chunk extension, or all trailers of a body.
-inline constexpr std::size_t kMaxHeadBytes = std::size_t{64} << 10;
+/// Max bytes of a request header, a chunk extension, or all trailers of a body.
+inline constexpr std::size_t kMaxRequestHeaderBytes = std::size_t{64} << 10;
 /// Max total bytes of all bodies being received, over all connections; one body may have api::kMaxBodyBytes.
 inline constexpr std::size_t kMaxBodiesBytes = std::size_t{256} << 20;
 
@@ -21,7 +21,7 @@ struct ServerOptions {
   std::vector<std::string> origins;     // allowed besides loopback; "*": all
   std::vector<std::string> hosts;       // allowed in Host besides this machine's addresses
   std::size_t bodies_bytes = kMaxBodiesBytes;
-  int head_ms = 10'000;        // from the first to the last byte of a request head
+  int header_ms = 10'000;      // from the first to the last byte of a request header
   int body_ms = 60'000;        // for the whole body
   int idle_ms = 75'000;        // between requests of one connection
   int write_ms = 60'000;       // for a client to receive a write

@@ -119,10 +119,11 @@ void refuse_for(Received& received, const beast::error_code& error, bool in_head
                   {Code::kInvalid, fmt::format("the request {} took too long; send it faster", part)}, 408);
   }
   if (error == http::error::header_limit || error == http::error::buffer_overflow) {
-    const char* what = in_head ? "the request head is" : "a chunk's extension or the trailers are";
-    return refuse(
-        received,
-        {Code::kInvalid, fmt::format("{} larger than {} bytes; make it smaller", what, kMaxHeadBytes)}, 431);
+    const char* what = in_head ? "the request header is" : "a chunk's extension or the trailers are";
+    return refuse(received,
+                  {Code::kInvalid,
+                   fmt::format("{} larger than {} bytes; make it smaller", what, kMaxRequestHeaderBytes)},
+                  431);
   }
   if (error == http::error::body_limit) {
     const std::string words =
@@ -142,7 +143,7 @@ void refuse_for(Received& received, const beast::error_code& error, bool in_head
 RequestReader::RequestReader(beast::tcp_stream& stream, beast::flat_buffer& buffer,
                              const ServerOptions& options, BodyBudget& bodies)
     : stream_(stream), buffer_(buffer), options_(options), bodies_(bodies) {
-  parser_.header_limit(static_cast<std::uint32_t>(kMaxHeadBytes));
+  parser_.header_limit(static_cast<std::uint32_t>(kMaxRequestHeaderBytes));
   parser_.body_limit(api::kMaxBodyBytes);
 }
 
@@ -165,8 +166,8 @@ beast::error_code RequestReader::feed(BodyBudget::Share* share) {
   return {};
 }
 
-/// Reads until the request head or the whole request is available. The library's own read is not used because
-/// its exceptions end the I/O thread; exceptions here end only the connection.
+/// Reads until the request header or the whole request is available. The library's own read is not used
+/// because its exceptions end the I/O thread; exceptions here end only the connection.
 net::awaitable<beast::error_code> RequestReader::advance(bool whole, milliseconds patience,
                                                          BodyBudget::Share* share) {
   const Deadline deadline(stream_, patience);
@@ -179,7 +180,7 @@ net::awaitable<beast::error_code> RequestReader::advance(bool whole, millisecond
     if (whole ? parser_.is_done() : parser_.is_header_done()) co_return beast::error_code();
     const std::size_t room = buffer_.max_size() - buffer_.size();
     if (room == 0) co_return http::error::buffer_overflow;
-    const std::size_t wanted = whole ? kMaxHeadBytes : kReadBytes;
+    const std::size_t wanted = whole ? kMaxRequestHeaderBytes : kReadBytes;
     const auto [error, bytes] =
         co_await stream_.async_read_some(buffer_.prepare(std::min(room, wanted)), kAwait);
     if (deadline.passed()) co_return beast::error::timeout;
@@ -191,11 +192,12 @@ net::awaitable<beast::error_code> RequestReader::advance(bool whole, millisecond
   }
 }
 
-net::awaitable<Received> RequestReader::head() {
+net::awaitable<Received> RequestReader::read_header() {
   Received received;
   if (!co_await first_byte()) co_return received;
-  const beast::error_code error = co_await advance(false, milliseconds(options_.head_ms), nullptr);
-  // A body that is announced as too long is refused after the request head is known, in the client's dialect.
+  const beast::error_code error = co_await advance(false, milliseconds(options_.header_ms), nullptr);
+  // A body that is announced as too long is refused after the request header is known, in the client's
+  // dialect.
   if (parser_.is_header_done() || error == http::error::body_limit) take_head(parser_, received);
   if (error) {
     refuse_for(received, error, true);

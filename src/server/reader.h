@@ -1,7 +1,7 @@
-// RequestReader: reads the requests of a connection, first the request head within its time and size limits,
-// so that the router can check it, then the body. Everything between two bodies (request heads, chunk sizes,
-// trailers) fits kMaxHeadBytes; trailers are discarded. Use it on the I/O thread. An error is a reply to send
-// before closing, or kGone if the client has disconnected.
+// RequestReader: reads the requests of a connection, first the request header within its time and size
+// limits, so that the router can check it, then the body. Everything between two bodies (request headers,
+// chunk sizes, trailers) fits kMaxRequestHeaderBytes; trailers are discarded. Use it on the I/O thread. An
+// error is a reply to send before closing, or kGone if the client has disconnected.
 #pragma once
 
 #include <boost/asio/awaitable.hpp>
@@ -23,7 +23,7 @@ struct Received {
   HttpRequest http_request;
   api::HttpResponse refusal;  // for kRefused
   bool keep_alive = false;
-  bool has_body = false;  // announced by the request head
+  bool has_body = false;  // announced by the request header
   unsigned version = 11;
   BodyBudget::Share share;  // for http_request.body
 };
@@ -31,12 +31,12 @@ struct Received {
 /// Reads one request; the next request needs a new reader.
 class RequestReader {
  public:
-  /// All arguments must outlive the reader. The limit of `buffer` is kMaxHeadBytes.
+  /// All arguments must outlive the reader. The limit of `buffer` is kMaxRequestHeaderBytes.
   RequestReader(boost::beast::tcp_stream& stream, boost::beast::flat_buffer& buffer,
                 const ServerOptions& options, BodyBudget& bodies);
 
-  boost::asio::awaitable<Received> head();
-  /// Adds the body to the result of head().
+  boost::asio::awaitable<Received> read_header();
+  /// Adds the body to the result of read_header().
   boost::asio::awaitable<void> body(Received& received);
 
  private:

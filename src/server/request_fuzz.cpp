@@ -61,10 +61,10 @@ void check(Received& received) {
 net::awaitable<void> read_all(boost::beast::tcp_stream& stream, bool& done) {
   const ft::server::ServerOptions options;
   ft::server::BodyBudget bodies(ft::server::kMaxBodiesBytes);
-  boost::beast::flat_buffer buffer(ft::server::kMaxHeadBytes);
+  boost::beast::flat_buffer buffer(ft::server::kMaxRequestHeaderBytes);
   for (int i = 0; i < kMaxRequests; ++i) {
     ft::server::RequestReader reader(stream, buffer, options, bodies);
-    Received received = co_await reader.head();
+    Received received = co_await reader.read_header();
     if (received.kind == Received::Kind::kRequest) co_await reader.body(received);
     if (received.kind == Received::Kind::kGone) break;
     check(received);

@@ -27,7 +27,7 @@ class Router {
   /// From now on only these keys are accepted; requests that were accepted go on.
   void replace_keys(KeyRing keys) { keys_.replace(std::move(keys)); }
 
-  /// Checks the request head before the body is read: host, origin, preflight, key, route, method, and
+  /// Checks the request header before the body is read: host, origin, preflight, key, route, method, and
   /// readiness. Returns the final response, or nullopt to continue; the request then names its caller.
   std::optional<api::HttpResponse> check_request(HttpRequest& http_request) const;
   /// Answers a request that check_request() accepted.

@@ -1,5 +1,5 @@
 // Server: the listener and its connections, all of them coroutines on one I/O thread; the text lanes render
-// and encode prompts. It serves HTTP/1.1 with keep-alive, server-sent events, and limits on request heads,
+// and encode prompts. It serves HTTP/1.1 with keep-alive, server-sent events, and limits on request headers,
 // bodies, times, and connections. A disconnect cancels its answer at once; a slow client pauses only its own
 // answer. cli/commands/serve.cpp owns it. run() is the I/O thread; port, stop, and finish may be called from
 // any thread. 1,000 streams take some MB and one thread. Errors of listen() name the invalid host or port.

@@ -28,7 +28,7 @@ AcceptanceLevel::Rates poor_of(AcceptanceLevel::Rates rates) {
 double likelihood(const AcceptanceLevel::Rates& rates, int drafted, int accepted) {
   const auto rate = [&](int at) { return std::clamp(rates[static_cast<std::size_t>(at)], 0.02, 0.98); };
   double chance = accepted < drafted ? 1 - rate(accepted) : 1;
-  for (int i = 0; i < std::min(accepted, kMaxDraft); ++i) chance *= rate(i);
+  for (int i = 0; i < std::min(accepted, kMaxDraftTokens); ++i) chance *= rate(i);
   return chance;
 }
 
@@ -38,7 +38,7 @@ void AcceptanceLevel::observe(int drafted, int accepted) {
   constexpr double kSlow = 28;      // observations that the slow mean remembers
   constexpr double kFast = 8;       // and the fast one
   constexpr double kUnseen = 0.96;  // weight that a position keeps for a round that did not reach it
-  for (int i = 0; i < kMaxDraft; ++i) {
+  for (int i = 0; i < kMaxDraftTokens; ++i) {
     Position& at = positions_[static_cast<std::size_t>(i)];
     if (i < std::min(drafted, accepted + 1)) {
       const double right = i < accepted ? 1 : 0;

@@ -15,7 +15,7 @@ namespace ft {
 /// position that was seldom reached is taken to differ from the one before it as it did in earlier requests.
 class AcceptanceLevel {
  public:
-  using Rates = std::array<double, kMaxDraft>;
+  using Rates = std::array<double, kMaxDraftTokens>;
 
   explicit AcceptanceLevel(const Rates& prior) : prior_(prior) {}
   void observe(int drafted, int accepted);
@@ -35,7 +35,7 @@ class AcceptanceLevel {
     int seen = 0;
   };
   Rates prior_;
-  std::array<Position, kMaxDraft> positions_{};
+  std::array<Position, kMaxDraftTokens> positions_{};
 };
 
 /// A drafter does well on some parts of a text and poorly on others. Both levels are estimated, and the

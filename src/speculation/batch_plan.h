@@ -17,7 +17,7 @@ namespace ft {
 struct DraftProspect {
   const Drafter* drafter = nullptr;  // null: nothing
   int max_tokens = 0;
-  std::array<double, kMaxDraft> reached{};  // chance that draft i + 1 and all before it are right
+  std::array<double, kMaxDraftTokens> reached{};  // chance that draft i + 1 and all before it are right
 };
 
 struct BatchSlot {

@@ -98,21 +98,21 @@ double chosen_pace(const Machine& machine, const Streams& streams, unsigned seed
   std::vector<BatchSlot> prospects(count);
   std::vector<int> done(count), depths(count);
   BatchPlanner planner(streams.slots);
-  const Offer offer{&kPasses, kMaxDepth};
+  const Offer offer{&kPasses, kMaxDraftTokens};
   double tokens = 0, steps = 0;
   while (*std::ranges::min_element(done) < kTokens) {
     RoundSoFar plain;
     plain.slots = streams.slots, plain.rows = streams.slots - 1, plain.tokens = streams.slots - 1;
     const bool batch = streams.slots > 1 && !costs.plain_due(streams.slots);
     for (std::size_t i = 0; batch && i < count; ++i)
-      prospects[i] = policies[i].prospects(costs, {&offer, 1}, kMaxDepth, plain);
+      prospects[i] = policies[i].prospects(costs, {&offer, 1}, kMaxDraftTokens, plain);
     if (batch) planner.plan(costs, prospects, {});
     const double before_round = tokens;
     int rows = 0, passes = 0;
     for (std::size_t i = 0; i < count; ++i) {
-      depths[i] = batch || streams.slots == 1
-                      ? policies[i].choose(costs, {&offer, 1}, kMaxDepth, batch ? planner.others(i) : plain)
-                      : policies[i].choose_none();
+      depths[i] = batch || streams.slots == 1 ? policies[i].choose(costs, {&offer, 1}, kMaxDraftTokens,
+                                                                   batch ? planner.others(i) : plain)
+                                              : policies[i].choose_none();
       rows += 1 + depths[i], passes = std::max(passes, depths[i]);
     }
     for (std::size_t i = 0; i < count; ++i) {
@@ -140,7 +140,7 @@ double best_pace(const Machine& machine, const Streams& streams) {
   for (const int token : {0, kStretch}) {
     double best = 0;
     double chain = 1, expected = 1;
-    for (int depth = 0; depth <= kMaxDepth; ++depth) {
+    for (int depth = 0; depth <= kMaxDraftTokens; ++depth) {
       best = std::max(best, expected / machine.round(streams.slots * (1 + depth), streams.slots, depth));
       expected += chain *= streams.right(0, token, depth);
     }
@@ -198,24 +198,24 @@ TEST(BatchPlanner, WrongDraftsOfOneRequestDoNotSilenceTheNext) {
   const CostModel costs = costs_of(0.02, machine.pass);
   constexpr int kSlots = 8;
   BatchPlanner planner(kSlots);
-  const Offer offer{&kPasses, kMaxDepth};
+  const Offer offer{&kPasses, kMaxDraftTokens};
   RoundSoFar plain;
   plain.slots = kSlots, plain.rows = plain.slots - 1, plain.tokens = kSlots - 1;
   std::vector<BatchSlot> prospects(kSlots);
   std::vector<DepthPolicy> wrong(kSlots);
   for (int round = 0; round < 2000; ++round) {
     for (std::size_t i = 0; i < kSlots; ++i)
-      prospects[i] = wrong[i].prospects(costs, {&offer, 1}, kMaxDepth, plain);
+      prospects[i] = wrong[i].prospects(costs, {&offer, 1}, kMaxDraftTokens, plain);
     planner.plan(costs, prospects, {});
     for (std::size_t i = 0; i < kSlots; ++i)
-      wrong[i].observe(wrong[i].choose(costs, {&offer, 1}, kMaxDepth, planner.others(i)), 0, kPasses);
+      wrong[i].observe(wrong[i].choose(costs, {&offer, 1}, kMaxDraftTokens, planner.others(i)), 0, kPasses);
   }
   std::vector<DepthPolicy> next(kSlots);
   for (std::size_t i = 0; i < kSlots; ++i)
-    prospects[i] = next[i].prospects(costs, {&offer, 1}, kMaxDepth, plain);
+    prospects[i] = next[i].prospects(costs, {&offer, 1}, kMaxDraftTokens, plain);
   planner.plan(costs, prospects, {});
   for (std::size_t i = 0; i < kSlots; ++i)
-    EXPECT_GT(next[i].choose(costs, {&offer, 1}, kMaxDepth, planner.others(i)), 0) << i;
+    EXPECT_GT(next[i].choose(costs, {&offer, 1}, kMaxDraftTokens, planner.others(i)), 0) << i;
 }
 
 }  // namespace

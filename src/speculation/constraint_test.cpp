@@ -176,7 +176,7 @@ TEST_P(Constrained, AnyDrafterAndDepthGivesThePlainTokens) {
   for (unsigned which = 0; which < 3; ++which) {
     const std::vector<std::int32_t> expected = plain(which);
     for (const DrafterKind kind : kDrafters) {
-      for (int depth = -1; depth <= kMaxDepth; ++depth) {
+      for (int depth = -1; depth <= kMaxDraftTokens; ++depth) {
         Asked asked;
         const auto slot = open(which, kind, depth, asked);
         EXPECT_EQ(finish(*slot, asked), expected) << "prompt " << which << " depth " << depth;

@@ -13,12 +13,12 @@ struct CostFigures {
   static constexpr double kMaxMs = 1e7;     // of a round
   static constexpr double kMaxTimes = 100;  // a plain round's cost, that any figure may be
 
-  std::array<double, kMaxDepth + 2> verify_ms{};  // [rows] of a round of one slot; [0] is nothing
+  std::array<double, kMaxDraftTokens + 2> verify_ms{};  // [rows] of a round of one slot; [0] is nothing
   double draft_ms = 0;                            // a pass of the network that draft steps are counted in
   std::array<double, kMaxDrafters> draft_weight;  // [Drafter::number()] a pass of the others, in such passes
 
   CostFigures() { draft_weight.fill(1); }
-  CostFigures(const std::array<double, kMaxDepth + 2>& verify, double draft,
+  CostFigures(const std::array<double, kMaxDraftTokens + 2>& verify, double draft,
               const std::array<double, kMaxDrafters>& weight)
       : verify_ms(verify), draft_ms(draft), draft_weight(weight) {}
 

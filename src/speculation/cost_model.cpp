@@ -38,12 +38,12 @@ void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double 
   measured_ = true;
 }
 
-void CostModel::take_up(const CostFigures& figures) {
+void CostModel::restore(const CostFigures& figures) {
   calibrate(figures.verify_ms, figures.draft_ms);
   weight_ = figures.draft_weight;
 }
 
-void CostModel::weigh(int drafter, double weight) {
+void CostModel::set_pass_cost(int drafter, double weight) {
   if (weight > 0) weight_[static_cast<std::size_t>(drafter)] = weight;
 }
 

@@ -28,7 +28,7 @@ struct ContextRead {
 /// less, and never more than as many rounds of one row: a figure that says so was taken at a bad moment.
 class CostModel {
  public:
-  static constexpr int kRows = kMaxDepth + 1;  // of the largest round of one slot
+  static constexpr int kRows = kMaxDraftTokens + 1;  // of the largest round of one slot
   CostModel();
 
   /// A round of `rows` verified rows of `slots` sequences and `draft_steps` draft steps took `cost`.
@@ -36,7 +36,7 @@ class CostModel {
   void observe(int rows, double draft_steps, double cost, int slots = 1, const ContextRead& read = {},
                int drafter = -1);
   /// A pass of this drafter costs as much as `weight` passes of the one that steps are counted in.
-  void weigh(int drafter, double weight);
+  void set_pass_cost(int drafter, double weight);
   double weight(const Drafter& drafter) const { return weight_[static_cast<std::size_t>(drafter.number())]; }
   /// Draft steps of `depth` drafts.
   double draft_steps(const Drafter& drafter, int depth) const {
@@ -46,10 +46,10 @@ class CostModel {
   /// must be.
   void calibrate(const std::array<double, kRows + 1>& measured, double draft);
   /// What calibrate() and the rounds since have taught of one slot's rounds, in the unit that they were
-  /// measured in; take_up() takes it up again.
+  /// measured in; restore() takes it up again.
   CostFigures figures() const { return {verify_, draft_, weight_}; }
 
-  void take_up(const CostFigures& figures);
+  void restore(const CostFigures& figures);
 
   double verify(int rows, int slots = 1) const;
   /// A batch of this size has to show what a plain round costs. Never before anything was measured.
@@ -74,7 +74,7 @@ class CostModel {
   static double share(double late, int seen);
 
   std::array<double, kRows + 1> verify_{};  // [rows]
-  double draft_ = 0.15;                     // one pass of the head
+  double draft_ = 0.15;                     // one pass of the MTP head
   double beyond_ = 0.1;                     // a row more than kRows
   BatchCosts batches_;
   std::array<bool, kRows + 1> seen_{};  // [rows] a round has shown it since calibration

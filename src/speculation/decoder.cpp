@@ -40,18 +40,18 @@ Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& mo
 }
 
 DecoderOptions Decoder::resolved(DecoderOptions options, const Backend& backend, const Model& model) {
-  if (options.chunk > 0) return options;
-  options.chunk = backend.limits(model.target.layout()).chunk;
-  if (model.facts.experts > 0) options.chunk = std::max(options.chunk, kExpertChunk);
+  if (options.prefill_chunk > 0) return options;
+  options.prefill_chunk = backend.limits(model.target.layout()).prefill_chunk;
+  if (model.facts.experts > 0) options.prefill_chunk = std::max(options.prefill_chunk, kExpertChunk);
   return options;
 }
 
 Status Decoder::build() {
-  FT_ASSERT(options_.max_depth >= 0 && options_.max_depth <= kMaxDraft);
+  FT_ASSERT(options_.max_depth >= 0 && options_.max_depth <= kMaxDraftTokens);
   options_ = resolved(options_, backend_, model_);
   CompileOptions compile;
   const int round_rows = options_.slots * (options_.max_depth + 1);
-  compile.max_rows = std::max({options_.chunk, round_rows, options_.logit_rows});
+  compile.max_rows = std::max({options_.prefill_chunk, round_rows, options_.logit_rows});
   compile.max_logit_rows = std::max(round_rows, options_.logit_rows);
   FT_ASSIGN(target_, backend_.compile(model_.target, compile));
   const int blocks_each = blocks_of(options_.context, options_.max_depth);
@@ -61,7 +61,7 @@ Status Decoder::build() {
   FT_ASSIGN(state_, backend_.make_state(model_.target.layout(), state));
   pool_ = std::make_unique<TimelinePool>(*state_, state);
   FT_TRY(build_images());
-  FT_TRY(build_drafters(std::max(options_.chunk, round_rows), blocks_each));
+  FT_TRY(build_drafters(std::max(options_.prefill_chunk, round_rows), blocks_each));
   if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
   round_ = std::make_unique<Round>(*target_, *state_, options_.slots, captured(), options_.max_depth,
                                    images_.get());
@@ -145,14 +145,14 @@ Status Decoder::build_drafters(int step_rows, int blocks_each) {
   if (drafters_.size() > 1) {
     std::vector<Drafter*> members;
     for (const auto& drafter : drafters_) members.push_back(drafter.get());
-    choice_ = std::make_unique<ChoiceDrafter>(std::move(members), options_.slots);
-    choice_->set_number(static_cast<int>(drafters_.size()));
-    switching_ = std::make_unique<ChoiceDrafter>(choice_->all(), options_.slots, true);
-    switching_->set_number(choice_->number());  // one remembers what the other does
+    drafter_set_ = std::make_unique<DrafterSet>(std::move(members), options_.slots);
+    drafter_set_->set_number(static_cast<int>(drafters_.size()));
+    round_robin_ = std::make_unique<DrafterSet>(drafter_set_->all(), options_.slots, true);
+    round_robin_->set_number(drafter_set_->number());  // one remembers what the other does
   }
   for (const auto& drafter : drafters_) {
-    for (int kind = 0; kind < Drafter::kKinds; ++kind)
-      prior_.expect(drafter->number(), kind, drafter->first_guess(kind));
+    for (int context = 0; context < Drafter::kContextClasses; ++context)
+      prior_.expect(drafter->number(), context, drafter->first_guess(context));
   }
   return {};
 }
@@ -199,9 +199,9 @@ int Decoder::blocks_of(std::int64_t context, int max_depth) {
 
 Drafter* Decoder::drafter(DrafterKind kind) {
   if (kind == DrafterKind::kNone) return nullptr;
-  if (kind == DrafterKind::kAuto) return choice_ ? choice_.get() : drafters_.back().get();
+  if (kind == DrafterKind::kAuto) return drafter_set_ ? drafter_set_.get() : drafters_.back().get();
   if (kind == SyntheticDrafter::kKind) return synthetic_.get();
-  if (kind.name() == ChoiceDrafter::kSwitching) return switching_.get();
+  if (kind.name() == DrafterSet::kRoundRobin) return round_robin_.get();
   for (const auto& drafter : drafters_) {
     if (drafter->name() == kind.name()) return drafter.get();
   }
@@ -214,10 +214,10 @@ std::string Decoder::drafter_problem(DrafterKind kind) const {
   return ft::drafter_problem(kind, model_);
 }
 
-void Decoder::give_back_free() const {
-  pool_->give_back_free();
+void Decoder::release_unused() const {
+  pool_->release_unused();
   for (const auto& drafter : drafters_) {
-    if (const TimelinePool* pool = drafter->pool()) pool->give_back_free();
+    if (const TimelinePool* pool = drafter->pool()) pool->release_unused();
   }
 }
 
@@ -248,7 +248,7 @@ std::int64_t Decoder::packed_bytes() const {
 }
 
 Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt, SlotOptions options,
-                                            DrafterKind kind, const PrefixHit& beginning,
+                                            DrafterKind kind, const PrefixHit& hit,
                                             std::span<const PromptImage> images) {
   if (prompt.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one token"};
   options.context = options.context > 0 ? std::min(options.context, options_.context) : options_.context;
@@ -262,14 +262,14 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
   if (free == slot_used_.end()) return Error{Code::kExhausted, "all slots are in use; wait for one to end"};
   auto slot = std::make_unique<Slot>();
   slot->id = static_cast<int>(free - slot_used_.begin());
-  const Snapshot* past = beginning.snapshot;
-  FT_ASSERT(past == nullptr || (beginning.length >= past->low() && beginning.length <= past->high() &&
-                                beginning.length < static_cast<std::int64_t>(prompt.size())));
-  FT_ASSIGN(slot->timeline, past != nullptr ? past->timeline.fork(beginning.length) : Timeline::open(*pool_));
+  const Snapshot* past = hit.snapshot;
+  FT_ASSERT(past == nullptr || (hit.length >= past->low() && hit.length <= past->high() &&
+                                hit.length < static_cast<std::int64_t>(prompt.size())));
+  FT_ASSIGN(slot->timeline, past != nullptr ? past->timeline.fork(hit.length) : Timeline::open(*pool_));
   slot->timeline->reserve(options.context + options_.max_depth + 1);
   FT_TRY(take_images(*slot, images));
   slot->drafter = drafter(kind);
-  if (slot->drafter != nullptr) FT_TRY(open_drafter(*slot, beginning));
+  if (slot->drafter != nullptr) FT_TRY(open_drafter(*slot, hit));
   slot->options = std::move(options);
   suppress(model_.facts.suppressed_ids, slot->options.bias);
   slot->policy = DepthPolicy(slot->options.depth, prior_);
@@ -283,12 +283,12 @@ Result<std::unique_ptr<Slot>> Decoder::open(std::span<const std::int32_t> prompt
 }
 
 /// With what the snapshot's drafter remembers, if this drafter takes it.
-Status Decoder::open_drafter(Slot& slot, const PrefixHit& beginning) {
-  const DraftMemory* memory = beginning.snapshot != nullptr ? beginning.snapshot->draft.get() : nullptr;
+Status Decoder::open_drafter(Slot& slot, const PrefixHit& hit) {
+  const DraftMemory* memory = hit.snapshot != nullptr ? hit.snapshot->draft.get() : nullptr;
   if (memory == nullptr || !slot.drafter->restores(*memory)) {
     FT_TRY(slot.drafter->open(slot.id, slot.timeline->length()));
   } else {
-    FT_TRY(slot.drafter->restore(slot.id, *memory, beginning.length));
+    FT_TRY(slot.drafter->restore(slot.id, *memory, hit.length));
   }
   slot.drafter->set_positions(slot.id, slot.positions);
   return {};
@@ -322,7 +322,7 @@ Result<std::unique_ptr<Slot>> Decoder::fork(const Slot& slot, SlotOptions option
 Status Decoder::continue_from(const Slot& slot, Slot& copy) {
   copy.timeline.reset();  // its slot of the pool is the one that the fork needs
   FT_ASSIGN(copy.timeline, slot.timeline->fork());
-  copy.timeline->reserve(copy.options.context + static_cast<std::int64_t>(kMaxDraft) + 1);
+  copy.timeline->reserve(copy.options.context + static_cast<std::int64_t>(kMaxDraftTokens) + 1);
   if (copy.drafter == nullptr) return {};
   const std::int64_t length = copy.timeline->length();
   std::unique_ptr<DraftMemory> memory;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "drafters/captured_rows.h"
-#include "drafters/choice.h"
+#include "drafters/drafter_set.h"
 #include "drafters/registry.h"
 #include "drafters/synthetic.h"
 #include "models/model.h"
@@ -20,14 +20,14 @@ namespace ft {
 
 struct DecoderOptions {
   int slots = 1;
-  std::int64_t context = 4096;    // of each slot, in tokens
-  int chunk = 0;                  // prompt rows of one step; 0: what suits the backend
-  int max_depth = kMaxDepth;      // drafts of a slot in a round, at most kMaxDraft
-  int logit_rows = 0;             // rows with logits that a caller of score() needs; 0: those of a round
-  std::int64_t cache_bytes = 0;   // memory that snapshots may hold; what none of them used costs nothing
-  int snapshots = 4096;           // that there may be within those bytes
-  std::int64_t recall_bytes = 0;  // memory for texts of earlier requests to draft from; 0: none
-  std::int64_t max_pixels = 0;    // of a resized image of a prompt; 0: images::kDefaultMaxPixels
+  std::int64_t context = 4096;      // of each slot, in tokens
+  int prefill_chunk = 0;            // prompt rows of one step; 0: what suits the backend
+  int max_depth = kMaxDraftTokens;  // drafts of a slot in a round, at most kMaxDraftTokens
+  int logit_rows = 0;               // rows with logits that a caller of score() needs; 0: those of a round
+  std::int64_t cache_bytes = 0;     // memory that snapshots may hold; what none of them used costs nothing
+  int snapshots = 4096;             // that there may be within those bytes
+  std::int64_t recall_bytes = 0;    // memory for texts of earlier requests to draft from; 0: none
+  std::int64_t max_pixels = 0;      // of a resized image of a prompt; 0: images::kDefaultMaxPixels
 };
 
 /// Room for snapshots beside that of the slots, and what they cost.
@@ -53,7 +53,7 @@ class Decoder {
   /// A slot with its prompt, not yet prefilled. kInvalid if the prompt is empty, holds ids outside the
   /// vocabulary or leaves no room in the context.
   Result<std::unique_ptr<Slot>> open(std::span<const std::int32_t> prompt, SlotOptions options,
-                                     DrafterKind kind, const PrefixHit& beginning = {},
+                                     DrafterKind kind, const PrefixHit& hit = {},
                                      std::span<const PromptImage> images = {});
   void close(Slot& slot);
   /// A slot that continues `slot` from its prompt state with other options: no prompt work is repeated.
@@ -101,7 +101,7 @@ class Decoder {
   std::int64_t state_bytes() const { return state_->bytes(); }
   const TimelinePool& pool() const { return *pool_; }
   /// Free blocks and slots give their memory back to the system. Between two steps.
-  void give_back_free() const;
+  void release_unused() const;
   /// The pool of the first drafter that has a cache of its own; null: none has.
   const TimelinePool* draft_pool() const;
   const DecoderOptions& options() const { return options_; }
@@ -120,7 +120,7 @@ class Decoder {
   Status capture_for(std::span<const DrafterSpec* const> specs, int step_rows);
   CapturedSet captured() const;
   CapturedRows* captured(const std::string& name) const;
-  Status open_drafter(Slot& slot, const PrefixHit& beginning);
+  Status open_drafter(Slot& slot, const PrefixHit& hit);
   void plan_room(int blocks_each);
   static Status continue_from(const Slot& slot, Slot& copy);
 
@@ -136,8 +136,8 @@ class Decoder {
   std::string images_problem_;
   std::int64_t images_read_ = 0;
   std::vector<std::unique_ptr<Drafter>> drafters_;  // [Drafter::number()], those that the model can have
-  std::unique_ptr<ChoiceDrafter> switching_;        // the same drafters by turns, for the matrix
-  std::unique_ptr<ChoiceDrafter> choice_;           // what auto means; null: there is one drafter
+  std::unique_ptr<DrafterSet> round_robin_;         // the same drafters by turns, for the matrix
+  std::unique_ptr<DrafterSet> drafter_set_;         // what auto means; null: there is one drafter
   std::unique_ptr<SyntheticDrafter> synthetic_;
   std::unique_ptr<Round> round_;
   std::vector<char> slot_used_;  // [slots]

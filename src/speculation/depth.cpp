@@ -7,10 +7,13 @@
 namespace ft {
 
 DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior)
-    : fixed_(depth), shallow_(prior.shallow), budget_(prior.budget), credit_(prior.credit) {
+    : fixed_(depth),
+      shallow_(prior.shallow),
+      exploration_budget_(prior.exploration_budget),
+      allowance_(prior.wrong_draft_allowance) {
   for (std::size_t i = 0; i < estimates_.size(); ++i) {
-    for (std::size_t kind = 0; kind < estimates_[i].size(); ++kind)
-      estimates_[i][kind] = AcceptanceEstimate(prior.rates[i][kind]);
+    for (std::size_t context_class = 0; context_class < estimates_[i].size(); ++context_class)
+      estimates_[i][context_class] = AcceptanceEstimate(prior.rates[i][context_class]);
   }
 }
 
@@ -38,18 +41,18 @@ DepthPolicy::Best DepthPolicy::at_depth(const CostModel& costs, const Offer& off
   return best;
 }
 
-/// The depth with the most expected tokens for its time that costs no more extra time than `credit`.
-DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& offer, int most,
+/// The depth with the most expected tokens for its time that costs no more extra time than `allowance`.
+DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& offer, int max_depth,
                                           const RoundSoFar& others, const AcceptanceEstimate::Rates& right,
-                                          double credit) const {
+                                          double allowance) const {
   double chain = 1;
   double tokens = 1;
   Best best = at_depth(costs, offer, 0, 1, others);
-  for (int depth = 1; depth <= most; ++depth) {
+  for (int depth = 1; depth <= max_depth; ++depth) {
     chain *= right[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
     const Best deeper = at_depth(costs, offer, depth, tokens, others);
-    if (deeper.extra > credit) break;
+    if (deeper.extra > allowance) break;
     if (deeper.tokens - best.tokens > (deeper.steps - best.steps) * best.pace()) best = deeper;
   }
   return best;
@@ -58,10 +61,10 @@ DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& o
 int DepthPolicy::choose_fixed(std::span<const Offer> offers, int allowed) {
   // The first offer is the one that the text itself speaks for.
   for (std::size_t i = 0; i < offers.size(); ++i) {
-    const int most = std::min({offers[i].most, allowed, kMaxDraft});
-    if (most <= 0) continue;
-    reason_.offer = i, reason_.most = most, reason_.drafter = offers[i].drafter->name();
-    return reason_.best.depth = std::min(fixed_, most);
+    const int max_depth = std::min({offers[i].max_tokens, allowed, kMaxDraftTokens});
+    if (max_depth <= 0) continue;
+    reason_.offer = i, reason_.max_tokens = max_depth, reason_.drafter = offers[i].drafter->name();
+    return reason_.best.depth = std::min(fixed_, max_depth);
   }
   return 0;
 }
@@ -69,7 +72,7 @@ int DepthPolicy::choose_fixed(std::span<const Offer> offers, int allowed) {
 void DepthPolicy::note_networks(std::span<const Offer> offers) {
   int networks = 0;
   for (const Offer& offer : offers) {
-    const bool network = offer.most > 0 && offer.drafter->draft_cost(1) > 0;
+    const bool network = offer.max_tokens > 0 && offer.drafter->draft_cost(1) > 0;
     if (network) networks_[static_cast<std::size_t>(offer.drafter->number())] = true;
     networks += network ? 1 : 0;
   }
@@ -87,16 +90,16 @@ BatchSlot DepthPolicy::prospects(const CostModel& costs, std::span<const Offer> 
   slot.fixed = fixed_, slot.context = plain.context, slot.hopeful = follow_;
   double any_pace = 0, free_pace = 0;
   for (const Offer& offer : offers) {
-    const int most = std::min({offer.most, allowed, kMaxDraft});
-    if (most <= 0) continue;
+    const int max_depth = std::min({offer.max_tokens, allowed, kMaxDraftTokens});
+    if (max_depth <= 0) continue;
     const AcceptanceEstimate::Rates right = rates(offer);
-    const Best best = best_depth(costs, offer, most, passing, right, credit(offer));
-    DraftProspect found{offer.drafter, most, {}};
+    const Best best = best_depth(costs, offer, max_depth, passing, right, allowance(offer));
+    DraftProspect found{offer.drafter, max_depth, {}};
     double chain = 1;
-    for (int i = 0; i < most; ++i) {
+    for (int i = 0; i < max_depth; ++i) {
       chain *= right[static_cast<std::size_t>(i)];
       found.reached[static_cast<std::size_t>(i)] = chain;
-      if (fixed_ < 0 && at_depth(costs, offer, i + 1, 1, passing).extra > credit(offer)) {
+      if (fixed_ < 0 && at_depth(costs, offer, i + 1, 1, passing).extra > allowance(offer)) {
         found.max_tokens = i;
         break;
       }
@@ -115,16 +118,16 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
   ++round_;
   if (fixed_ >= 0) return choose_fixed(offers, allowed);
   const double plain = costs.round(others.rows + 1, others.draft_steps, others.slots, others.read);
-  credit_ = std::min(kMaxCredit, credit_ + kEarn * plain / others.slots);
+  allowance_ = std::min(kMaxAllowance, allowance_ + kEarn * plain / others.slots);
   std::array<Best, kMaxDrafters> bests;
   const std::size_t count = std::min(offers.size(), bests.size());
   note_networks(offers.first(count));
   std::size_t first = count;
   for (std::size_t i = 0; i < count; ++i) {
-    const int most = std::min({offers[i].most, allowed, kMaxDraft});
+    const int max_depth = std::min({offers[i].max_tokens, allowed, kMaxDraftTokens});
     bests[i].tokens = 0;  // it offers nothing
-    if (most <= 0) continue;
-    bests[i] = best_depth(costs, offers[i], most, others, rates(offers[i]), credit(offers[i]));
+    if (max_depth <= 0) continue;
+    bests[i] = best_depth(costs, offers[i], max_depth, others, rates(offers[i]), allowance(offers[i]));
     reason_.paces[i] = bests[i].pace(), reason_.names[i] = offers[i].drafter->name();
     if (first == count || bests[i].pace() > bests[first].pace()) first = i;
   }
@@ -132,12 +135,13 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
   if (first == count) return 0;
   const auto take = [&](std::size_t i) {
     reason_.offer = i, reason_.best = bests[i];
-    reason_.most = std::min({offers[i].most, allowed, kMaxDraft});
+    reason_.max_tokens = std::min({offers[i].max_tokens, allowed, kMaxDraftTokens});
     reason_.drafter = offers[i].drafter->name(), reason_.free = offers[i].drafter->draft_cost(1) == 0;
     reason_.rates = rates(offers[i]);
   };
   take(first);
-  budget_ = std::min(kMaxBudget, budget_ + kExplore * bests[first].steps / others.slots);
+  exploration_budget_ =
+      std::min(kMaxExplorationBudget, exploration_budget_ + kExplore * bests[first].steps / others.slots);
   if (count > 1 && explore(offers.first(count), std::span(bests).first(count), costs, others)) {
     take(reason_.offer);
     reason_.exploring = true;
@@ -147,12 +151,12 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
   if (reason_.best.depth > 0) {
     idle_ = 0;
     next_probe_ = kFirstProbe;
-    if (!reason_.exploring) try_again(costs, offers[first], reason_.most, others);
+    if (!reason_.exploring) try_again(costs, offers[first], reason_.max_tokens, others);
     last_draft_[static_cast<std::size_t>(offers[reason_.offer].drafter->number())] = round_;
     return reason_.best.depth;
   }
   constexpr double kLikely = 0.5;  // then costs alone speak against drafts
-  if (reason_.rates[0] > kLikely && try_again(costs, offers[reason_.offer], reason_.most, others))
+  if (reason_.rates[0] > kLikely && try_again(costs, offers[reason_.offer], reason_.max_tokens, others))
     return reason_.best.depth;
   return probe(costs, offers.first(count), allowed, others);
 }
@@ -168,8 +172,8 @@ bool DepthPolicy::explore(std::span<const Offer> offers, std::span<Best> bests, 
     Best tried = bests[i];
     if (tried.depth == 0) tried = at_depth(costs, offers[i], 1, 1 + rates(offers[i])[0], others);
     const double loss = std::max(0.0, tried.steps - tried.tokens / bests[best].pace()) / others.slots;
-    if (loss > budget_ || tried.extra > credit_) continue;
-    budget_ -= loss;
+    if (loss > exploration_budget_ || tried.extra > allowance_) continue;
+    exploration_budget_ -= loss;
     bests[i] = tried;
     reason_.offer = i;
     return true;
@@ -179,19 +183,20 @@ bool DepthPolicy::explore(std::span<const Offer> offers, std::span<Best> bests, 
 
 /// Costs that were taken at a bad moment would keep a depth away that acceptance speaks for: now and then a
 /// round goes as deep as it would at half the extra cost, and so measures it again.
-bool DepthPolicy::try_again(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others) {
+bool DepthPolicy::try_again(const CostModel& costs, const Offer& offer, int max_depth,
+                            const RoundSoFar& others) {
   if (others.slots > 1 || ++shallow_ < kRetry) return false;  // the batch does so for all of its slots
   shallow_ = 0;
   const Best plain = at_depth(costs, offer, 0, 1, others);
   double chain = 1, tokens = 1;
   Best deeper;
   double pace = reason_.best.pace();
-  for (int depth = 1; depth <= most; ++depth) {
+  for (int depth = 1; depth <= max_depth; ++depth) {
     chain *= reason_.rates[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
     const Best there = at_depth(costs, offer, depth, tokens, others);
     const double hoped = there.tokens / (plain.steps + 0.5 * (there.steps - plain.steps));
-    if (hoped > pace && there.extra <= credit(offer)) pace = hoped, deeper = there;
+    if (hoped > pace && there.extra <= allowance(offer)) pace = hoped, deeper = there;
   }
   if (deeper.depth <= reason_.best.depth) return false;
   reason_.best = deeper;
@@ -203,15 +208,15 @@ bool DepthPolicy::try_again(const CostModel& costs, const Offer& offer, int most
 int DepthPolicy::probe(const CostModel& costs, std::span<const Offer> offers, int allowed,
                        const RoundSoFar& others) {
   std::size_t hopeful = reason_.offer;
-  double most = -1;
+  double best_rate = -1;
   for (std::size_t i = 0; i < offers.size(); ++i) {
-    if (offers[i].most <= 0) continue;
-    AcceptanceEstimate& known = estimate(*offers[i].drafter, offers[i].kind);
+    if (offers[i].max_tokens <= 0) continue;
+    AcceptanceEstimate& known = estimate(*offers[i].drafter, offers[i].context_class);
     known.age();
-    if (known.rates()[0] > most) most = known.rates()[0], hopeful = i;
+    if (known.rates()[0] > best_rate) best_rate = known.rates()[0], hopeful = i;
   }
   const Offer& offer = offers[hopeful];
-  const int deepest = std::min({offer.most, allowed, kMaxDraft});
+  const int deepest = std::min({offer.max_tokens, allowed, kMaxDraftTokens});
   reason_.held =
       best_depth(costs, offer, deepest, others, rates(offer), std::numeric_limits<double>::max()).depth > 0;
   const bool due = ++idle_ >= next_probe_ && others.slots == 1;
@@ -220,12 +225,12 @@ int DepthPolicy::probe(const CostModel& costs, std::span<const Offer> offers, in
   const bool block = offer.drafter->draft_cost(1) > 0 && offer.drafter->draft_cost(deepest) == 1;
   AcceptanceEstimate::Rates hoped;
   hoped.fill(AcceptanceEstimate::kPrior);
-  Best tried = at_depth(costs, offer, 1, 1 + most, others);
+  Best tried = at_depth(costs, offer, 1, 1 + best_rate, others);
   if (block) {
-    const Best deeper = best_depth(costs, offer, deepest, others, hoped, credit_);
+    const Best deeper = best_depth(costs, offer, deepest, others, hoped, allowance_);
     if (deeper.depth > 1) tried = deeper;
   }
-  if (tried.extra > credit_ && !others.probe) return 0;  // as soon as there is credit for it
+  if (tried.extra > allowance_ && !others.probe) return 0;  // as soon as the allowance covers it
   idle_ = 0;
   const double part = tried.extra / (tried.steps - tried.extra) / kProbing;
   next_probe_ =
@@ -237,12 +242,13 @@ int DepthPolicy::probe(const CostModel& costs, std::span<const Offer> offers, in
   return tried.depth;
 }
 
-void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int kind) {
-  AcceptanceEstimate& known = estimate(drafter, kind);
+void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int context_class) {
+  AcceptanceEstimate& known = estimate(drafter, context_class);
   const bool before = known.poor();
   known.observe(drafted, accepted);
   if (fixed_ < 0 && drafted > 0)
-    credit_ = std::clamp(credit_ + accepted * reason_.best.saves - reason_.best.extra, 0.0, kMaxCredit);
+    allowance_ =
+        std::clamp(allowance_ + accepted * reason_.best.saves - reason_.best.extra, 0.0, kMaxAllowance);
   // What other networks did on the text before says little about this one.
   const bool fell = !before && known.poor() && drafter.draft_cost(1) > 0;
   for (std::size_t i = 0; fell && i < estimates_.size(); ++i) {
@@ -260,10 +266,10 @@ void DepthPolicy::teach(AcceptancePrior& prior, int slots) const {
   constexpr double kMin = 0.15;  // so that a new text is not refused for what others were
   constexpr double kMaxRate = 0.99;
   for (std::size_t i = 0; i < estimates_.size(); ++i) {
-    for (std::size_t kind = 0; kind < estimates_[i].size(); ++kind) {
-      const AcceptanceEstimate& known = estimates_[i][kind];
+    for (std::size_t context_class = 0; context_class < estimates_[i].size(); ++context_class) {
+      const AcceptanceEstimate& known = estimates_[i][context_class];
       const AcceptanceEstimate::Rates rates = known.rates();
-      AcceptanceEstimate::Rates& taught = prior.rates[i][kind];
+      AcceptanceEstimate::Rates& taught = prior.rates[i][context_class];
       const AcceptanceEstimate::Rates before = taught;
       const auto share = [&](std::size_t at) { return kShare * std::min(1.0, known.seen(at) / kWhole); };
       taught[0] += share(0) / slots * (rates[0] - taught[0]);
@@ -275,17 +281,17 @@ void DepthPolicy::teach(AcceptancePrior& prior, int slots) const {
       for (double& rate : taught) rate = std::clamp(rate, kMin, kMaxRate);
     }
   }
-  prior.budget = budget_;
-  prior.credit = std::max(credit_, kMinCredit);
+  prior.exploration_budget = exploration_budget_;
+  prior.wrong_draft_allowance = std::max(allowance_, kMinAllowance);
   prior.shallow = shallow_;
 }
 
 std::string DepthPolicy::explain() const {
   const int depth = reason_.best.depth;
-  if (reason_.most <= 0) return "depth 0: nothing to draft or no room for it";
+  if (reason_.max_tokens <= 0) return "depth 0: nothing to draft or no room for it";
   if (fixed_ >= 0) return fmt::format("depth {}: as asked", depth);
   std::string rates;
-  for (int i = 0; i < std::min(reason_.most, std::max(depth, 2) + 1); ++i)
+  for (int i = 0; i < std::min(reason_.max_tokens, std::max(depth, 2) + 1); ++i)
     rates += fmt::format(" {:.2f}", reason_.rates[static_cast<std::size_t>(i)]);
   const std::string source = fmt::format("{}, {}", reason_.drafter, reason_.free ? "free drafts" : "drafts");
   std::string others;

@@ -36,45 +36,46 @@ struct RoundSoFar {
 /// What one drafter offers a slot in this round.
 struct Offer {
   const Drafter* drafter = nullptr;
-  int most = 0;         // drafts
-  int kind = 0;         // Drafter::kind()
-  double catch_up = 0;  // draft steps that it needs before the first draft
+  int max_tokens = 0;     // drafts
+  int context_class = 0;  // Drafter::context_class()
+  double catch_up = 0;    // draft steps that it needs before the first draft
 };
 
 /// What earlier requests say about the next one; a decoder has one for all its slots.
 struct AcceptancePrior {
-  using Kinds = std::array<AcceptanceEstimate::Rates, Drafter::kKinds>;
-  std::array<Kinds, kMaxDrafters> rates;  // [Drafter::number()][kind]
-  double budget = 0;                      // DepthPolicy's, left by requests that ended
-  double credit = 1;                      // the same
-  int shallow = 0;                        // rounds since a deeper one was tried, of these requests too
+  using ByClass = std::array<AcceptanceEstimate::Rates, Drafter::kContextClasses>;
+  std::array<ByClass, kMaxDrafters> rates;  // [Drafter::number()][context_class]
+  double exploration_budget = 0;            // DepthPolicy's, left by requests that ended
+  double wrong_draft_allowance = 1;         // the same
+  int shallow = 0;                          // rounds since a deeper one was tried, of these requests too
 
   AcceptancePrior() {
-    for (Kinds& kinds : rates) kinds.fill(AcceptanceEstimate::Rates());
+    for (ByClass& classes : rates) classes.fill(AcceptanceEstimate::Rates());
     for (int drafter = 0; drafter < kMaxDrafters; ++drafter) {
-      for (int kind = 0; kind < Drafter::kKinds; ++kind) expect(drafter, kind, AcceptanceEstimate::kPrior);
+      for (int context_class = 0; context_class < Drafter::kContextClasses; ++context_class)
+        expect(drafter, context_class, AcceptanceEstimate::kPrior);
     }
   }
-  /// Every draft of this drafter and kind is taken to be right with this chance.
-  void expect(int drafter, int kind, double rate) {
-    rates[static_cast<std::size_t>(drafter)][static_cast<std::size_t>(kind)].fill(rate);
+  /// Every draft of this drafter and context_class is taken to be right with this chance.
+  void expect(int drafter, int context_class, double rate) {
+    rates[static_cast<std::size_t>(drafter)][static_cast<std::size_t>(context_class)].fill(rate);
   }
 };
 
-/// While little is known of a drafter, its wrong drafts cost at most what the policy's credit allows, so that
-/// an answer never takes much longer than without drafts. The credit grows by kEarn of the time and by what
-/// accepted drafts save.
+/// While little is known of a drafter, its wrong drafts cost at most what the policy's allowance covers, so
+/// that an answer never takes much longer than without drafts. The allowance grows by kEarn of the time and
+/// by what accepted drafts save.
 class DepthPolicy {
  public:
   /// Part of the time that may be lost to trying drafters that are not expected to be the best.
   static constexpr double kExplore = 0.0065;
   static constexpr double kEarn = 0.01;
 
-  /// depth 0..kMaxDraft, or -1 for auto.
+  /// depth 0..kMaxDraftTokens, or -1 for auto.
   explicit DepthPolicy(int depth = -1, const AcceptancePrior& prior = {});
 
-  /// At most the offer's `most` and `allowed` drafts. Among neighbours the whole round's tokens per unit of
-  /// time count: a row costs what it adds to the round.
+  /// At most the offer's `max_tokens` and `allowed` drafts. Among neighbours the whole round's tokens per
+  /// unit of time count: a row costs what it adds to the round.
   int choose(const CostModel& costs, std::span<const Offer> offers, int allowed, const RoundSoFar& others);
   /// With one offer.
   int choose(const CostModel& costs, int available, int allowed, const Drafter& drafter,
@@ -91,7 +92,7 @@ class DepthPolicy {
   std::size_t chosen() const { return reason_.offer; }
   /// Tokens that the last choice expects of its slot, its bonus included.
   double expected() const { return reason_.best.expected; }
-  void observe(int drafted, int accepted, const Drafter& drafter, int kind = 0);
+  void observe(int drafted, int accepted, const Drafter& drafter, int context_class = 0);
   /// Makes `prior` a little more like what this request has seen. Nothing where the depth was given: the
   /// rounds that measure costs draft for a sequence that is not a text.
   /// `slots`: requests that ran together. They often end together, and one of them says as much as all.
@@ -106,9 +107,9 @@ class DepthPolicy {
   static constexpr double kProbing = 0.005;  // part of the time that probes may take
   static constexpr int kStale = 24;          // rounds after which a drafter that did not draft may be tried
   static constexpr int kRetry = 48;  // rounds between two tries of a depth that only the costs speak against
-  static constexpr double kMaxBudget = 3;    // plain steps that exploration may save up
-  static constexpr double kMaxCredit = 6;    // plain steps
-  static constexpr double kMinCredit = 0.3;  // of a request that begins
+  static constexpr double kMaxExplorationBudget = 3;  // plain steps that exploration may save up
+  static constexpr double kMaxAllowance = 6;          // plain steps
+  static constexpr double kMinAllowance = 0.3;        // of a request that begins
 
   /// The best depth of one offer.
   struct Best {
@@ -121,12 +122,12 @@ class DepthPolicy {
   };
   struct Reason {
     std::size_t offer = 0;
-    int most = 0;
+    int max_tokens = 0;
     bool probe = false;      // nothing pays, tried nevertheless
     bool exploring = false;  // another drafter is expected to be better
     bool free = false;       // drafts cost no step
     bool rivals = false;     // several networks could draft
-    bool held = false;       // a depth would pay and there is no credit for it
+    bool held = false;       // a depth would pay and the allowance does not cover it
     std::string_view drafter;
     Best best;
     AcceptanceEstimate::Rates rates{};
@@ -137,41 +138,42 @@ class DepthPolicy {
 
   static Best at_depth(const CostModel& costs, const Offer& offer, int depth, double own_tokens,
                        const RoundSoFar& others);
-  Best best_depth(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others,
-                  const AcceptanceEstimate::Rates& right, double credit) const;
+  Best best_depth(const CostModel& costs, const Offer& offer, int max_depth, const RoundSoFar& others,
+                  const AcceptanceEstimate::Rates& right, double allowance) const;
   void note_networks(std::span<const Offer> offers);
   AcceptanceEstimate::Rates rates(const Offer& offer) const {
-    const AcceptanceEstimate& known = estimate(*offer.drafter, offer.kind);
+    const AcceptanceEstimate& known = estimate(*offer.drafter, offer.context_class);
     return (reason_.rivals && offer.drafter->draft_cost(1) > 0) || known.changes() ? known.rates_now()
                                                                                    : known.rates();
   }
-  /// Steps that drafts of this offer may cost: what is known to pay needs no credit.
-  double credit(const Offer& offer) const {
-    return estimate(*offer.drafter, offer.kind).sure() ? std::numeric_limits<double>::max() : credit_;
+  /// Steps that drafts of this offer may cost: what is known to pay needs no allowance.
+  double allowance(const Offer& offer) const {
+    return estimate(*offer.drafter, offer.context_class).sure() ? std::numeric_limits<double>::max()
+                                                                : allowance_;
   }
   int choose_fixed(std::span<const Offer> offers, int allowed);
   bool explore(std::span<const Offer> offers, std::span<Best> bests, const CostModel& costs,
                const RoundSoFar& others);
-  bool try_again(const CostModel& costs, const Offer& offer, int most, const RoundSoFar& others);
+  bool try_again(const CostModel& costs, const Offer& offer, int max_depth, const RoundSoFar& others);
   int probe(const CostModel& costs, std::span<const Offer> offers, int allowed, const RoundSoFar& others);
 
-  AcceptanceEstimate& estimate(const Drafter& drafter, int kind) {
-    return estimates_[static_cast<std::size_t>(drafter.number())][static_cast<std::size_t>(kind)];
+  AcceptanceEstimate& estimate(const Drafter& drafter, int context_class) {
+    return estimates_[static_cast<std::size_t>(drafter.number())][static_cast<std::size_t>(context_class)];
   }
-  const AcceptanceEstimate& estimate(const Drafter& drafter, int kind) const {
-    return estimates_[static_cast<std::size_t>(drafter.number())][static_cast<std::size_t>(kind)];
+  const AcceptanceEstimate& estimate(const Drafter& drafter, int context_class) const {
+    return estimates_[static_cast<std::size_t>(drafter.number())][static_cast<std::size_t>(context_class)];
   }
 
   int fixed_;
   int idle_ = 0;  // rounds at depth 0 since the last draft
   int next_probe_ = kFirstProbe;
-  bool follow_ = false;  // the last probe was right: the next round tries again
-  int shallow_ = 0;      // rounds since a deeper one was tried
-  double budget_ = 0;    // plain steps that exploration may lose
-  double credit_ = 0;    // plain steps that wrong drafts may lose
+  bool follow_ = false;            // the last probe was right: the next round tries again
+  int shallow_ = 0;                // rounds since a deeper one was tried
+  double exploration_budget_ = 0;  // plain steps that exploration may lose
+  double allowance_ = 0;           // plain steps that wrong drafts may lose
   std::int64_t round_ = 0;
-  using Kinds = std::array<AcceptanceEstimate, Drafter::kKinds>;
-  std::array<Kinds, kMaxDrafters> estimates_;            // [Drafter::number()]
+  using ByClass = std::array<AcceptanceEstimate, Drafter::kContextClasses>;
+  std::array<ByClass, kMaxDrafters> estimates_;          // [Drafter::number()]
   std::array<bool, kMaxDrafters> networks_{};            // [Drafter::number()] those that need passes
   std::array<std::int64_t, kMaxDrafters> last_draft_{};  // [Drafter::number()] round in which it drafted
   Reason reason_;

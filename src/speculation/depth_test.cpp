@@ -16,10 +16,11 @@ int settled_depth(double acceptance, const CostModel& costs) {
   DepthPolicy policy;
   for (int round = 0; round < 600; ++round) {
     int accepted = 0;
-    while (accepted < kMaxDepth && std::uniform_real_distribution(0.0, 1.0)(random) < acceptance) ++accepted;
-    policy.observe(kMaxDepth, accepted, kPasses);
+    while (accepted < kMaxDraftTokens && std::uniform_real_distribution(0.0, 1.0)(random) < acceptance)
+      ++accepted;
+    policy.observe(kMaxDraftTokens, accepted, kPasses);
   }
-  return policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+  return policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses);
 }
 
 /// A text whose drafts are right with a chance that depends on the place and the draft's position.
@@ -50,7 +51,7 @@ double pace(const Text& text, const CostModel& costs, int depth) {
     std::uniform_real_distribution<double> unit(0, 1);
     DepthPolicy policy(depth);
     for (int token = 0; token < 1600;) {
-      const int drafted = policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+      const int drafted = policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses);
       int accepted = 0;
       while (accepted < drafted && unit(random) < text.chance(token, accepted)) ++accepted;
       policy.observe(drafted, accepted, kPasses);
@@ -66,7 +67,7 @@ TEST(DepthPolicy, IsWithinThreePercentOfTheBestFixedDepthOnEveryText) {
        {costs_of(0.1, 0.06), costs_of(0.09, 0.1), costs_of(0.03, 0.05), costs_of(0.25, 0.2)}) {
     for (const Text& text : kTexts) {
       double best = 0;
-      for (int depth = 0; depth <= kMaxDepth; ++depth) best = std::max(best, pace(text, costs, depth));
+      for (int depth = 0; depth <= kMaxDraftTokens; ++depth) best = std::max(best, pace(text, costs, depth));
       EXPECT_GE(pace(text, costs, -1), (std::string(text.name) == "short bursts" ? 0.94 : 0.97) * best)
           << text.name << ", a row costs " << costs.verify(2) - costs.verify(1) << ", a draft "
           << costs.draft();
@@ -75,7 +76,7 @@ TEST(DepthPolicy, IsWithinThreePercentOfTheBestFixedDepthOnEveryText) {
   }
 }
 
-/// Without an earlier request: its credit is a plain step, and 1% of the time.
+/// Without an earlier request: its allowance is a plain step, and 1% of the time.
 TEST(DepthPolicy, AFirstRequestLosesNoMoreThanItsCreditWhereNoDraftIsRight) {
   for (const CostModel& costs :
        {costs_of(0.04, 0.05), costs_of(0.1, 0.06), costs_of(0.02, 0.03), costs_of(0.2, 0.2)}) {
@@ -83,7 +84,7 @@ TEST(DepthPolicy, AFirstRequestLosesNoMoreThanItsCreditWhereNoDraftIsRight) {
       DepthPolicy policy;
       double steps = 0;
       for (int token = 0; token < length; ++token) {
-        const int drafted = policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+        const int drafted = policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses);
         policy.observe(drafted, 0, kPasses);
         steps += costs.round(drafted, false);
       }
@@ -99,7 +100,7 @@ TEST(DepthPolicy, StartsFromWhatEarlierRequestsSaw) {
   for (int request = 0; request < 20; ++request) {
     DepthPolicy policy(-1, prior);
     for (int round = 0; round < 50; ++round)
-      policy.observe(policy.choose(costs, kMaxDepth, kMaxDepth, kPasses), 0, kPasses);
+      policy.observe(policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses), 0, kPasses);
     policy.teach(prior);
   }
   AcceptancePrior untaught;
@@ -107,8 +108,8 @@ TEST(DepthPolicy, StartsFromWhatEarlierRequestsSaw) {
   for (int round = 0; round < 50; ++round) given.observe(3, 0, kPasses);
   given.teach(untaught);
   EXPECT_EQ(untaught.rates, AcceptancePrior().rates) << "measuring costs says nothing about texts";
-  EXPECT_EQ(DepthPolicy(-1, prior).choose(costs, kMaxDepth, kMaxDepth, kPasses), 0);
-  EXPECT_GT(DepthPolicy(-1, prior).choose(costs, kMaxDepth, kMaxDepth, kFree), 0)
+  EXPECT_EQ(DepthPolicy(-1, prior).choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses), 0);
+  EXPECT_GT(DepthPolicy(-1, prior).choose(costs, kMaxDraftTokens, kMaxDraftTokens, kFree), 0)
       << "what the head's drafts were says nothing about those of lookup";
 }
 
@@ -127,18 +128,18 @@ TEST(DepthPolicy, DraftsDeeperWhereMoreIsAccepted) {
 TEST(DepthPolicy, NeverPaysWhereARowCostsAsMuchAsAStep) {
   DepthPolicy policy;
   for (int round = 0; round < 3; ++round) {
-    EXPECT_EQ(policy.choose(costs_of(1, 0.05), kMaxDepth, kMaxDepth, kPasses), 0);
-    policy.observe(kMaxDepth, kMaxDepth, kPasses);
+    EXPECT_EQ(policy.choose(costs_of(1, 0.05), kMaxDraftTokens, kMaxDraftTokens, kPasses), 0);
+    policy.observe(kMaxDraftTokens, kMaxDraftTokens, kPasses);
   }
 }
 
 TEST(DepthPolicy, ProbesLessAndLessOftenAndComesBackWhenDraftsAreRightAgain) {
   const CostModel costs = costs_of(0.3, 0.1);
   DepthPolicy policy;
-  for (int round = 0; round < 200; ++round) policy.observe(kMaxDepth, 0, kPasses);
+  for (int round = 0; round < 200; ++round) policy.observe(kMaxDraftTokens, 0, kPasses);
   std::vector<int> probes;
   for (int round = 1; round <= 600; ++round) {
-    const int depth = policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+    const int depth = policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses);
     ASSERT_LE(depth, 1);
     if (depth > 0) probes.push_back(round);
     policy.observe(depth, 0, kPasses);
@@ -146,7 +147,7 @@ TEST(DepthPolicy, ProbesLessAndLessOftenAndComesBackWhenDraftsAreRightAgain) {
   EXPECT_EQ(probes, (std::vector<int>{16, 48, 112, 192, 272, 352, 432, 512, 592}));
   int deep = 0;
   for (int round = 0; round < 2000 && deep == 0; ++round) {
-    const int depth = policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+    const int depth = policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses);
     policy.observe(depth, depth, kPasses);
     if (depth > 2) deep = round;
   }
@@ -156,24 +157,24 @@ TEST(DepthPolicy, ProbesLessAndLessOftenAndComesBackWhenDraftsAreRightAgain) {
 TEST(DepthPolicy, SaysWhy) {
   const CostModel costs = costs_of(0.1, 0.1);
   DepthPolicy policy;
-  policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+  policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses);
   EXPECT_NE(policy.explain().find("tokens expected for"), std::string::npos) << policy.explain();
-  for (int round = 0; round < 100; ++round) policy.observe(kMaxDepth, 0, kPasses);
-  policy.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+  for (int round = 0; round < 100; ++round) policy.observe(kMaxDraftTokens, 0, kPasses);
+  policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses);
   EXPECT_NE(policy.explain().find("no depth pays"), std::string::npos) << policy.explain();
-  policy.choose(costs, 0, kMaxDepth, kPasses);
+  policy.choose(costs, 0, kMaxDraftTokens, kPasses);
   EXPECT_NE(policy.explain().find("nothing to draft"), std::string::npos) << policy.explain();
   DepthPolicy fixed(3);
-  fixed.choose(costs, kMaxDepth, kMaxDepth, kPasses);
+  fixed.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses);
   EXPECT_EQ(fixed.explain(), "depth 3: as asked");
 }
 
 TEST(DepthPolicy, NeverProbesWhereNothingIsAllowed) {
   DepthPolicy policy;
-  for (int round = 0; round < 200; ++round) policy.observe(kMaxDepth, 0, kPasses);
+  for (int round = 0; round < 200; ++round) policy.observe(kMaxDraftTokens, 0, kPasses);
   for (int round = 0; round < 60; ++round) {
-    ASSERT_EQ(policy.choose(CostModel(), kMaxDepth, 0, kPasses), 0);
-    ASSERT_EQ(policy.choose(CostModel(), 0, kMaxDepth, kPasses), 0);
+    ASSERT_EQ(policy.choose(CostModel(), kMaxDraftTokens, 0, kPasses), 0);
+    ASSERT_EQ(policy.choose(CostModel(), 0, kMaxDraftTokens, kPasses), 0);
   }
 }
 
@@ -255,12 +256,12 @@ TEST(DepthPolicy, DepthFallsAsTheBatchGrowsWhereRowsCostMore) {
   for (int rows = 1; rows <= CostModel::kRows; ++rows)
     measured[static_cast<std::size_t>(rows)] = 1 + 0.02 * (rows - 1) + (rows > 5 ? 0.2 * (rows - 5) : 0);
   costs.calibrate(measured, 0.05);
-  int before = kMaxDepth + 1;
+  int before = kMaxDraftTokens + 1;
   for (const int slots : {1, 3, 8}) {
     DepthPolicy policy;
     for (int i = 0; i < 60; ++i) policy.observe(3, i % 5 == 0 ? 1 : 3, kPasses);
     const RoundSoFar others{slots, slots - 1, 0, slots - 1.0};
-    const int depth = policy.choose(costs, kMaxDepth, kMaxDepth, kPasses, others);
+    const int depth = policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses, others);
     EXPECT_LT(depth, before) << slots;
     EXPECT_GE(policy.expected(), 1);
     before = depth;
@@ -339,16 +340,16 @@ TEST(CostModel, ARoundThatTakesWhatCalibrationSaidIsBelievedAtOnce) {
 
 TEST(DepthPolicy, ABlockPaysOneStepHoweverDeep) {
   const CostModel costs = costs_of(0.01, 0.4);  // rows are cheap, steps are not
-  EXPECT_LT(DepthPolicy().choose(costs, kMaxDraft, kMaxDraft, kPasses), 3);
-  EXPECT_GT(DepthPolicy().choose(costs, kMaxDraft, kMaxDraft, kBlock), 5);
+  EXPECT_LT(DepthPolicy().choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses), 3);
+  EXPECT_GT(DepthPolicy().choose(costs, kMaxDraftTokens, kMaxDraftTokens, kBlock), 5);
 }
 
 TEST(DepthPolicy, WhatOneDrafterGetsWrongSaysNothingAboutAnother) {
   const CostModel costs = costs_of(0.1, 0.1);
   DepthPolicy policy;
-  for (int round = 0; round < 200; ++round) policy.observe(kMaxDepth, 0, kPasses);
-  EXPECT_EQ(policy.choose(costs, kMaxDepth, kMaxDepth, kPasses), 0);
-  EXPECT_GT(policy.choose(costs, kMaxDepth, kMaxDepth, kBlock), 0);
+  for (int round = 0; round < 200; ++round) policy.observe(kMaxDraftTokens, 0, kPasses);
+  EXPECT_EQ(policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses), 0);
+  EXPECT_GT(policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kBlock), 0);
 }
 
 TEST(CostModel, LearnsWhatALongContextCosts) {
@@ -371,9 +372,9 @@ TEST(DepthPolicy, BelievesWrongDraftsSoonerWhereTheyAreDear) {
   costs.observe(1, 0, 1.4, 1, {16, 0});
   costs.observe(2, 0, 2.0, 1, {16, 16});
   DepthPolicy policy;
-  const Offer offer{&kPasses, kMaxDepth};
+  const Offer offer{&kPasses, kMaxDraftTokens};
   int wrong = 0;
-  while (const int depth = policy.choose(costs, {&offer, 1}, kMaxDepth, far)) {
+  while (const int depth = policy.choose(costs, {&offer, 1}, kMaxDraftTokens, far)) {
     policy.observe(depth, 0, kPasses);
     ASSERT_LT(++wrong, 5);
   }
@@ -397,7 +398,7 @@ TEST(DepthPolicy, ADepthThatOnlyABadMomentSpeaksAgainstIsTriedAgainSoon) {
         policy.teach(prior);
         policy = DepthPolicy(-1, prior);
       }
-      depth = policy.choose(learnt, kMaxDepth, kMaxDepth, kPasses);
+      depth = policy.choose(learnt, kMaxDraftTokens, kMaxDraftTokens, kPasses);
       policy.observe(depth, depth, kPasses);
       learnt.observe(1 + depth, depth, truth.verify(1 + depth) + depth * truth.draft());
     }

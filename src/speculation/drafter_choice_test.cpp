@@ -33,9 +33,9 @@ class Simulation {
  public:
   Simulation(const CostModel& costs, std::vector<Part> parts, int length, int answers)
       : costs_(costs), parts_(std::move(parts)), length_(length), answers_(answers) {
-    for (int kind = 0; kind < Drafter::kKinds; ++kind) {
+    for (int context_class = 0; context_class < Drafter::kContextClasses; ++context_class) {
       constexpr double kByMatch[] = {0.4, 0.6, 0.85, 0.9};
-      prior_.expect(kFree.number(), kind, kByMatch[kind]);
+      prior_.expect(kFree.number(), context_class, kByMatch[context_class]);
     }
   }
 
@@ -114,7 +114,7 @@ class Simulation {
     std::pair<int, int> best{who[0], 0};
     double most = 1;
     for (const int number : who) {
-      for (int depth = 1; depth <= kMaxDepth; ++depth) {
+      for (int depth = 1; depth <= kMaxDraftTokens; ++depth) {
         double tokens = 0;
         for (std::size_t i = 0; i < parts_.size(); ++i)
           tokens += belief[i] * chain(parts_[i].right[static_cast<std::size_t>(number)], depth);
@@ -175,16 +175,17 @@ class Simulation {
     std::vector<Offer> offers;
     for (const int number : who) {
       if (number == kFree.number() && match < 0) continue;
-      offers.push_back({kDrafters[number], kMaxDepth, number == kFree.number() ? match : 0});
+      offers.push_back({kDrafters[number], kMaxDraftTokens, number == kFree.number() ? match : 0});
     }
-    const int drafted = offers.empty() ? policy.choose_none() : policy.choose(costs_, offers, kMaxDepth, {});
+    const int drafted =
+        offers.empty() ? policy.choose_none() : policy.choose(costs_, offers, kMaxDraftTokens, {});
     int accepted = 0;
     double draft_steps = 0;
     if (drafted > 0) {
       const Offer& offer = offers[policy.chosen()];
       const double right = part.right[static_cast<std::size_t>(offer.drafter->number())];
       while (accepted < drafted && unit_(random_) < right) ++accepted;
-      policy.observe(drafted, accepted, *offer.drafter, offer.kind);
+      policy.observe(drafted, accepted, *offer.drafter, offer.context_class);
       draft_steps = costs_.draft_steps(*offer.drafter, drafted);
     }
     pace.steps += costs_.round(1 + drafted, draft_steps, 1);
@@ -264,7 +265,7 @@ TEST(BlockDrafter, DraftsNearlyAsManyTokensARoundAsTheBestFixedDepth) {
       Simulation text(costs, {{{0, 0, right}}}, 200, 16);
       Pace best;
       best.steps = 1;
-      for (int depth = 1; depth <= kMaxDepth; ++depth) {
+      for (int depth = 1; depth <= kMaxDraftTokens; ++depth) {
         const Pace fixed = text.run(kEach[2], depth);
         if (fixed.value() > best.value()) best = fixed;
       }

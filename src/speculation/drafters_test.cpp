@@ -33,9 +33,9 @@ SlotOptions options_of(unsigned seed, int depth, bool penalties = false) {
   return options;
 }
 
-constexpr DrafterKind kSwitching{ChoiceDrafter::kSwitching};
+constexpr DrafterKind kRoundRobin{DrafterSet::kRoundRobin};
 const DrafterKind kKinds[] = {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel,
-                              DrafterKind::kAuto, kSwitching};
+                              DrafterKind::kAuto, kRoundRobin};
 constexpr unsigned kKindCount = std::size(kKinds);
 
 class FolderDrafters : public testing::TestWithParam<bool> {
@@ -50,7 +50,7 @@ TEST_P(FolderDrafters, ChangeNoTokenAtAnyDepth) {
   ToyDecoder decoder(backend(), 1, with_folders());
   std::int64_t drafted = 0, accepted = 0;
   for (const DrafterKind kind : kKinds) {
-    for (const int depth : {1, 3, kMaxDepth, -1}) {
+    for (const int depth : {1, 3, kMaxDraftTokens, -1}) {
       for (const bool penalties : {false, true}) {
         const auto seed = static_cast<unsigned>(depth + 2);
         const SlotOptions options = options_of(seed, depth, penalties);

@@ -20,8 +20,8 @@ class Ending : public testing::Test {
     plain_ = decoder_.answer(prompt_, options_);
     std::vector<std::int32_t> all = prompt_;
     all.insert(all.end(), plain_.begin(), plain_.end());
-    decoder_->force(std::vector<double>(kMaxDepth, 1.0), 1).record(all);
-    options_.depth = kMaxDepth;
+    decoder_->force(std::vector<double>(kMaxDraftTokens, 1.0), 1).record(all);
+    options_.depth = kMaxDraftTokens;
     options_.max_tokens = 40;
   }
 
@@ -46,7 +46,7 @@ class Ending : public testing::Test {
     const std::int64_t whole = report.accepted + report.rounds;
     EXPECT_TRUE(report.emitted == whole || report.emitted == whole - 1) << report.emitted << " of " << whole;
     std::int64_t drafted = 0, accepted = 0;
-    for (std::size_t i = 0; i < kMaxDepth; ++i) {
+    for (std::size_t i = 0; i < kMaxDraftTokens; ++i) {
       drafted += report.drafted_at[i], accepted += report.accepted_at[i];
       EXPECT_LE(report.accepted_at[i], report.drafted_at[i]);
       EXPECT_LE(report.accepted_at[i], report.accepted_at[i > 0 ? i - 1 : 0]);
@@ -171,7 +171,7 @@ TEST_F(Ending, NeighboursGoOnWhereOneEnds) {
   ToyDecoder pair(2);
   std::vector<std::int32_t> all = prompt_;
   all.insert(all.end(), plain_.begin(), plain_.end());
-  pair->force(std::vector<double>(kMaxDepth, 1.0), 1).record(all);
+  pair->force(std::vector<double>(kMaxDraftTokens, 1.0), 1).record(all);
   SlotOptions brief = options_;
   brief.max_tokens = 5;
   const auto a = pair.open(prompt_, brief, SyntheticDrafter::kKind);

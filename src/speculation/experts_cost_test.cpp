@@ -69,7 +69,7 @@ double pace(Routing routing, CostModel costs, double right, int depth = -1) {
   for (int answer = 0; answer < 60; ++answer) {
     DepthPolicy policy(depth, prior);
     for (int length = 0; length < 200;) {
-      const int drafted = policy.choose(costs, kMaxDepth, kMaxDepth, kHead);
+      const int drafted = policy.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kHead);
       int accepted = 0;
       while (accepted < drafted && routing.unit() < right) ++accepted;
       policy.observe(drafted, accepted, kHead);

@@ -93,8 +93,8 @@ class Lossless : public testing::TestWithParam<std::tuple<const char*, bool>> {
     std::vector<std::unique_ptr<Slot>> slots(3);
     for (int round = 0; round < 200; ++round) {
       if (round == 0) slots[0] = start(0, cell.drafter, depth, 7);
-      if (round == 2) slots[1] = start(1, cell.drafter, (depth + 3) % (kMaxDepth + 1), 3);
-      if (round == 5) slots[2] = start(2, cell.drafter, (depth + 5) % (kMaxDepth + 1), 1);
+      if (round == 2) slots[1] = start(1, cell.drafter, (depth + 3) % (kMaxDraftTokens + 1), 3);
+      if (round == 5) slots[2] = start(2, cell.drafter, (depth + 5) % (kMaxDraftTokens + 1), 1);
       std::vector<Slot*> running;
       for (auto& slot : slots) {
         if (slot && slot->finish == Finish::kNone) running.insert(running.begin(), slot.get());
@@ -116,7 +116,7 @@ class Lossless : public testing::TestWithParam<std::tuple<const char*, bool>> {
 
 TEST_P(Lossless, AnyDrafterAndDepthAlone) {
   for (const Cell& cell : kDrafters) {
-    for (int depth = -1; depth <= kMaxDepth; ++depth) {
+    for (int depth = -1; depth <= kMaxDraftTokens; ++depth) {
       const auto slot = start(0, cell.drafter, depth, depth % 2 == 0 ? 64 : 5);
       decoder_.finish(*slot);
       expect_plain(*slot, 0, std::string(cell.name) + " depth " + std::to_string(depth));
@@ -152,21 +152,21 @@ TEST_P(Lossless, DifferentDraftersShareARound) {
 
 /// A decoder that is made for them: the pending token and 15 drafts fill the tape.
 TEST(LargeBlocks, DraftsUpToTheTapesRowsGiveThePlainTokens) {
-  ToyDecoder decoder(make_ref_backend(), 2, {}, 256, 0, kMaxDraft);
+  ToyDecoder decoder(make_ref_backend(), 2, {}, 256, 0, kMaxDraftTokens);
   std::int64_t deepest = 0, rejected = 0;
   for (const char* kind : {"greedy", "sampled", "penalties"}) {
     const std::vector<std::int32_t> plain = decoder.answer(prompt(0), options_of(kind, 0));
     std::vector<std::int32_t> recorded = prompt(0);
     recorded.insert(recorded.end(), plain.begin(), plain.end());
     for (const double chance : {1.0, 0.9}) {
-      decoder->force(std::vector<double>(kMaxDraft, chance), 3).record(recorded);
+      decoder->force(std::vector<double>(kMaxDraftTokens, chance), 3).record(recorded);
       for (const DrafterKind drafter : {DrafterKind::kMtp, DrafterKind::kAuto, SyntheticDrafter::kKind}) {
         SlotOptions options = options_of(kind, 0);
-        options.depth = kMaxDraft;
+        options.depth = kMaxDraftTokens;
         const auto slot = decoder.open(prompt(0), options, drafter);
         decoder.finish(*slot);
         EXPECT_EQ(ToyDecoder::output(*slot), plain) << kind << " " << drafter.name() << " " << chance;
-        deepest += slot->report.accepted_at[kMaxDraft - 1];
+        deepest += slot->report.accepted_at[kMaxDraftTokens - 1];
         rejected += slot->report.drafted - slot->report.accepted;
         decoder->close(*slot);
       }
@@ -187,7 +187,7 @@ TEST_P(ReducedHead, GivesThePlainTokensWhateverItLearnsOnTheWay) {
   for (const char* kind : {"greedy", "sampled", "filtered", "penalties", "mask", "bias"}) {
     std::vector<std::vector<std::int32_t>> plain;
     for (int i = 0; i < 3; ++i) plain.push_back(decoder.answer(prompt(i), options_of(kind, i)));
-    for (const int depth : {1, 4, kMaxDepth}) {
+    for (const int depth : {1, 4, kMaxDraftTokens}) {
       std::vector<std::unique_ptr<Slot>> slots;
       for (int i = 0; i < 3; ++i) {
         SlotOptions options = options_of(kind, i);

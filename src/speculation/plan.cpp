@@ -223,7 +223,7 @@ void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& o
     const auto offers = std::span(entry.offers).first(entry.offer_count);
     draft.depth = slot.policy.choose(costs, offers, entry.allowed, others);
     entry.source = entry.offering[slot.policy.chosen()];
-    entry.kind = offers[slot.policy.chosen()].kind;
+    entry.context_class = offers[slot.policy.chosen()].context_class;
   } else {
     draft.depth = slot.policy.choose_none();
   }
@@ -239,7 +239,7 @@ namespace {
 int rank(const Offer& offer) {
   constexpr int kLongMatch = 2;
   if (offer.drafter->draft_cost(1) > 0) return 1;
-  return offer.kind >= kLongMatch ? 0 : 2;
+  return offer.context_class >= kLongMatch ? 0 : 2;
 }
 
 }  // namespace
@@ -262,7 +262,7 @@ void Round::gather_offers(Entry& entry, const CostModel& costs) {
     });
     if (!planned.ok()) drop_drafter(slot, *drafter);
     if (!planned.ok() || found <= 0) continue;
-    const Offer offer{drafter, found, drafter->kind(slot.id),
+    const Offer offer{drafter, found, drafter->context_class(slot.id),
                       costs.weight(*drafter) * drafter->catch_up(entry.draft)};
     std::size_t at = entry.offer_count++;
     for (; at > 0 && rank(entry.offers[at - 1]) > rank(offer); --at)

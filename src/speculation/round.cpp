@@ -130,7 +130,7 @@ int Round::emit(Entry& entry, const StepResult& verified) {
   slot.report.accepted += counted;
   slot.report.emitted += keep;
   if (entry.source == nullptr || entry.draft.drafted == 0) return keep;
-  slot.policy.observe(entry.draft.drafted, accepted, *entry.source, entry.kind);
+  slot.policy.observe(entry.draft.drafted, accepted, *entry.source, entry.context_class);
   slot.report.by_drafter[static_cast<std::size_t>(entry.source->number())].add(
       {entry.source->name(), 1, entry.draft.drafted, counted});
   return keep;

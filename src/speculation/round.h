@@ -47,8 +47,8 @@ struct DrafterShare {
 /// What speculation did for one request; printed, counted and returned with the answer.
 struct SpeculationReport {
   std::int64_t rounds = 0, drafted = 0, accepted = 0, emitted = 0;
-  std::array<DrafterShare, kMaxDrafters> by_drafter{};              // [Drafter::number()]
-  std::array<std::int64_t, kMaxDraft> drafted_at{}, accepted_at{};  // by position in the draft
+  std::array<DrafterShare, kMaxDrafters> by_drafter{};                    // [Drafter::number()]
+  std::array<std::int64_t, kMaxDraftTokens> drafted_at{}, accepted_at{};  // by position in the draft
 };
 
 /// What the round needs to know of a request. Valid by construction of sched/request.h.
@@ -108,10 +108,10 @@ struct RoundShape {
 
 class Round {
  public:
-  /// `captured`: where the target's hidden rows go. `max_depth`: of drafts of a slot, at most kMaxDraft.
-  /// `images`: the embeddings of image tokens; null: prompts are text.
+  /// `captured`: where the target's hidden rows go. `max_depth`: of drafts of a slot, at most
+  /// kMaxDraftTokens. `images`: the embeddings of image tokens; null: prompts are text.
   Round(Executable& target, State& state, int slots, const CapturedSet& captured = {},
-        int max_depth = kMaxDepth, const ImageRows* images = nullptr);
+        int max_depth = kMaxDraftTokens, const ImageRows* images = nullptr);
 
   /// Adds up to `rows` prompt tokens to the slot's timeline and shows them to its drafter.
   Status prefill(Slot& slot, int rows);
@@ -127,7 +127,7 @@ class Round {
     Slot* slot = nullptr;
     DraftSlot draft;
     Drafter* source = nullptr;               // who offers the drafts; null: nobody, or the constraint
-    int kind = 0;                            // of what it offers
+    int context_class = 0;                   // of what it offers
     int allowed = 0;                         // drafts that request and context leave room for
     std::array<Offer, kMaxDrafters> offers;  // the first offer_count are in use
     std::array<Drafter*, kMaxDrafters> offering{};
@@ -135,7 +135,7 @@ class Round {
     bool jump_forward = false;  // the constraint's drafts, no drafter's
     std::optional<Txn> txn;
     int first_row = 0;
-    std::array<Distribution, kMaxDraft> proposal;  // rejection sampling only
+    std::array<Distribution, kMaxDraftTokens> proposal;  // rejection sampling only
 
     /// Whose drafts these are: the name of a drafter, or of what allows nothing else.
     std::string_view author() const {

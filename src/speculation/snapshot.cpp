@@ -46,12 +46,12 @@ Result<Snapshot> Decoder::read_snapshot(ByteSource& source) {
   FT_ASSIGN(Timeline timeline, Timeline::read_from(*pool_, source));
   Snapshot snapshot{std::move(timeline), nullptr};
   std::uint8_t drafter = 0;
-  if (!get_value(source, drafter) || drafter > drafters_.size() + (choice_ ? 1U : 0U) ||
+  if (!get_value(source, drafter) || drafter > drafters_.size() + (drafter_set_ ? 1U : 0U) ||
       snapshot.high() < 1) {
     return Error{Code::kCorrupt, "its bytes are not a snapshot"};
   }
   if (drafter > 0) {
-    Drafter* const owner = drafter <= drafters_.size() ? drafters_[drafter - 1U].get() : choice_.get();
+    Drafter* const owner = drafter <= drafters_.size() ? drafters_[drafter - 1U].get() : drafter_set_.get();
     FT_ASSIGN(snapshot.draft, owner->read_memory(source, snapshot.high()));
   }
   if (source.left() > 0 || snapshot.low() > snapshot.high()) {
@@ -64,9 +64,9 @@ void Decoder::plan_room(int blocks_each) {
   if (options_.cache_bytes <= 0) return;
   const Limits target = backend_.limits(model_.target.layout());
   room_.snapshot_bytes = target.slot_bytes;
-  room_.window_bytes = target.window_part.block_bytes;
+  room_.window_bytes = target.sliding_window_part.block_bytes;
   room_.block_bytes = target.block_bytes - room_.window_bytes;
-  room_.window_blocks = TimelinePool::window_blocks(target.window_part, 0);
+  room_.window_blocks = TimelinePool::window_blocks(target.sliding_window_part, 0);
   bool networks = false;
   for (const DrafterSpec* spec : drafters_of(model_)) {
     room_.snapshot_bytes += spec->memory_bytes(model_);

@@ -12,12 +12,12 @@ void add(AnswerEvent::Kind kind, std::string text, std::vector<AnswerEvent>& eve
   }
 }
 
-std::vector<int32_t> marks_of(const Tokenizer& tokenizer, const ChatFormat& format) {
-  std::vector<int32_t> marks;
-  for (const std::string_view mark : format.marks) {
-    if (const std::optional<int32_t> id = tokenizer.id_of(mark)) marks.push_back(*id);
+std::vector<int32_t> kept_tokens(const Tokenizer& tokenizer, const ChatFormat& format) {
+  std::vector<int32_t> kept;
+  for (const std::string_view token : format.special_tokens) {
+    if (const std::optional<int32_t> id = tokenizer.id_of(token)) kept.push_back(*id);
   }
-  return marks;
+  return kept;
 }
 
 }  // namespace
@@ -25,7 +25,8 @@ std::vector<int32_t> marks_of(const Tokenizer& tokenizer, const ChatFormat& form
 Result<Answer> Answer::create(const Tokenizer& tokenizer, const ChatFormat& format,
                               const AnswerOptions& options) {
   FT_ASSIGN(StopMatcher stops, StopMatcher::create(options.stops));
-  Answer answer(Detokenizer(tokenizer, options.skip_special, marks_of(tokenizer, format)), std::move(stops));
+  Answer answer(Detokenizer(tokenizer, options.skip_special, kept_tokens(tokenizer, format)),
+                std::move(stops));
   if (options.split_reasoning) {
     ThinkingOptions thinking;
     thinking.starts_in_reasoning = options.starts_in_reasoning;

@@ -37,7 +37,7 @@ struct CallBody {
   std::set<std::string> unenforced;  // keywords and parts of the schema that an answer may break
 };
 
-struct CallForm {
+struct ToolCallSyntax {
   std::string_view begin, end;
   /// A call inside an unclosed reasoning ends it if this follows `begin` and white space.
   std::string_view inner;
@@ -61,10 +61,10 @@ struct CallForm {
 struct ChatFormat {
   std::string_view name;
   ReasoningTags reasoning;
-  CallForm calls;
+  ToolCallSyntax calls;
   std::array<std::string_view, 3> middle;  // before prefix, suffix and the middle; empty: not trained for it
   /// Special tokens that the reasoning's and the calls' parsers read, so they are part of an answer's text.
-  std::span<const std::string_view> marks = {};
+  std::span<const std::string_view> special_tokens = {};
 };
 
 /// Without reasoning, calls and fill-in-the-middle.

@@ -8,7 +8,7 @@
 namespace ft {
 
 std::string Detokenizer::push(int32_t id) {
-  if (skip_special_ && tokenizer_->is_special(id) && std::ranges::find(marks_, id) == marks_.end()) {
+  if (skip_special_ && tokenizer_->is_special(id) && std::ranges::find(kept_, id) == kept_.end()) {
     return {};
   }
   pending_ += tokenizer_->token_bytes(id);

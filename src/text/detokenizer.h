@@ -15,9 +15,9 @@ namespace ft {
 
 class Detokenizer {
  public:
-  /// `tokenizer` must outlive this object. `marks` are special tokens that are not skipped.
-  Detokenizer(const Tokenizer& tokenizer, bool skip_special, std::vector<int32_t> marks = {})
-      : tokenizer_(&tokenizer), skip_special_(skip_special), marks_(std::move(marks)) {}
+  /// `tokenizer` must outlive this object. `kept` are special tokens that are not skipped.
+  Detokenizer(const Tokenizer& tokenizer, bool skip_special, std::vector<int32_t> kept = {})
+      : tokenizer_(&tokenizer), skip_special_(skip_special), kept_(std::move(kept)) {}
 
   /// The characters that `id` completes; empty while a character is incomplete.
   std::string push(int32_t id);
@@ -28,7 +28,7 @@ class Detokenizer {
  private:
   const Tokenizer* tokenizer_;
   bool skip_special_;
-  std::vector<int32_t> marks_;
+  std::vector<int32_t> kept_;
   std::string pending_;  // start of a character, 0 to 3 bytes
 };
 

@@ -88,7 +88,7 @@ bool ThinkingSplitter::step_start(Piece& piece, bool last) {
 
 bool ThinkingSplitter::step_reasoning(Piece& piece, bool last) {
   const std::string_view close_tag = format_->reasoning.close;
-  const CallForm& calls = format_->calls;
+  const ToolCallSyntax& calls = format_->calls;
   const char first[] = {close_tag.front(),
                         options_.tool_call_ends_reasoning ? calls.begin.front() : close_tag.front()};
   size_t from = 0;  // of what is not yet taken

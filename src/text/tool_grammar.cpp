@@ -111,8 +111,8 @@ namespace {
 
 /// The rules of one function; refused where its schema is broken, or strict and not to be kept. Clients drop
 /// the definitions that a tool of an MCP server refers to; unless it is strict, such a part is free.
-Result<std::string> function_body(const CallForm& form, const Function& function, const std::string& prefix,
-                                  std::string& lark) {
+Result<std::string> function_body(const ToolCallSyntax& form, const Function& function,
+                                  const std::string& prefix, std::string& lark) {
   const SchemaGraph graph = SchemaGraph::build(function.parameters, true);
   const std::vector<std::string>& wrong =
       graph.broken().empty() && function.strict ? graph.lost() : graph.broken();
@@ -141,7 +141,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
         "the form of tool calls in the model's chat template cannot be enforced; leave "
         "tool_choice at auto, parallel_tool_calls at true, and response_format out while tools are offered"};
   }
-  const CallForm& form = rules.format->calls;
+  const ToolCallSyntax& form = rules.format->calls;
   FT_ASSIGN(const std::vector<Function> functions, functions_of(rules));
   std::string lark, bodies;
   for (size_t i = 0; i < functions.size(); ++i) {

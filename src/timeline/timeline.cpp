@@ -8,7 +8,7 @@ namespace ft {
 
 TimelinePool::TimelinePool(State& state, const StateOptions& options)
     : state_(state),
-      window_(options.releases_windows ? state.window_part() : WindowPart{}),
+      window_(options.releases_sliding_windows ? state.sliding_window_part() : SlidingWindowPart{}),
       owners_(static_cast<std::size_t>(options.blocks)),
       window_owners_(has_windows() ? owners_.size() : 0) {
   free_blocks_.reserve(static_cast<std::size_t>(options.blocks));
@@ -50,7 +50,7 @@ void TimelinePool::drop_block(std::int32_t block, bool window) {
 }
 
 void TimelinePool::drop_window(std::int32_t block) {
-  if (--window_owners_[static_cast<std::size_t>(block)] == 0) state_.release_window(block);
+  if (--window_owners_[static_cast<std::size_t>(block)] == 0) state_.release_sliding_window(block);
 }
 
 /// First blocks of a timeline that no row at `length` or later sees, nor one of kForkRoom rows before.
@@ -59,7 +59,7 @@ std::int64_t TimelinePool::outside_windows(std::int64_t length) const {
   return std::max<std::int64_t>(0, (length - kForkRoom - window_.positions + 1) / kBlockRows);
 }
 
-int TimelinePool::window_blocks(const WindowPart& part, int rows) {
+int TimelinePool::window_blocks(const SlidingWindowPart& part, int rows) {
   if (part.positions == 0) return 0;
   return (part.positions + kForkRoom + rows) / kBlockRows + 2;
 }

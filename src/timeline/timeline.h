@@ -31,9 +31,9 @@ class TimelinePool {
   int free_blocks() const { return static_cast<int>(free_blocks_.size()); }
   int free_slots() const { return static_cast<int>(free_slots_.size()); }
   /// Blocks whose windowed part a timeline may hold at once, with `rows` in a transaction; 0: none.
-  static int window_blocks(const WindowPart& part, int rows);
+  static int window_blocks(const SlidingWindowPart& part, int rows);
   /// What is free holds no memory until it is taken again. Between two steps; a system call a free range.
-  void give_back_free() const { state_.give_back(free_blocks_, free_slots_); }
+  void release_unused() const { state_.release_unused(free_blocks_, free_slots_); }
 
  private:
   friend class Timeline;
@@ -47,7 +47,7 @@ class TimelinePool {
   std::int64_t outside_windows(std::int64_t length) const;
 
   State& state_;
-  WindowPart window_;
+  SlidingWindowPart window_;
   std::vector<std::int32_t> free_blocks_, free_slots_;
   std::vector<int> owners_, window_owners_;  // [blocks]
 };

@@ -12,7 +12,7 @@ std::size_t size_of(std::int64_t bytes) { return static_cast<std::size_t>(bytes)
 std::int64_t blocks_of(std::int64_t length) { return (length + kBlockRows - 1) / kBlockRows; }
 
 std::int64_t bytes_of_block(const State& state, bool released) {
-  return state.block_bytes() - (released ? state.window_part().block_bytes : 0);
+  return state.block_bytes() - (released ? state.sliding_window_part().block_bytes : 0);
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // Compares timelines with a model that remembers what was really written: every block holds its tokens, every
 // slot a recurrent state that depends on all tokens in order, and drafts go to tapes as in a backend. With a
-// window, each block also holds what the window sees, which release_window() makes unreadable.
+// window, each block also holds what the window sees, which release_sliding_window() makes unreadable.
 #include "timeline/timeline.h"
 
 #include <algorithm>
@@ -32,10 +32,10 @@ class Machine final : public State {
   std::int64_t block_bytes() const override { return sizeof(Block); }
   /// With a window there is no recurrent state, so that forks may begin further back.
   std::int64_t slot_bytes() const override { return window_ > 0 ? 0 : sizeof(Recurrent); }
-  WindowPart window_part() const override {
-    return window_ > 0 ? WindowPart{window_, sizeof(Block)} : WindowPart{};
+  SlidingWindowPart sliding_window_part() const override {
+    return window_ > 0 ? SlidingWindowPart{window_, sizeof(Block)} : SlidingWindowPart{};
   }
-  void release_window(std::int32_t number) override {
+  void release_sliding_window(std::int32_t number) override {
     EXPECT_NE(seen(number), unreadable()) << "released twice";
     seen(number) = unreadable(), ++released;
   }
@@ -376,7 +376,7 @@ TEST(Timeline, ALongSequenceHoldsTheWindowedPartOfAFewBlocks) {
   Machine machine(options, kWindow);
   TimelinePool pool(machine, options);
   Timeline timeline = std::move(*Timeline::open(pool));
-  const int most = TimelinePool::window_blocks(machine.window_part(), kRows);
+  const int most = TimelinePool::window_blocks(machine.sliding_window_part(), kRows);
   const int before = machine.readable();
   for (int i = 0; i < 300; ++i) {
     Txn txn = std::move(*timeline.begin(kRows, kRows));

@@ -16,7 +16,7 @@ Result<SpeculationReport> continue_passage(Decoder& decoder, std::span<const std
   options.context = decoder.options().context;
   FT_ASSIGN(const std::unique_ptr<Slot> slot, decoder.open(prompt, options, kind));
   Status status;
-  while (status.ok() && !slot->prefilled()) status = decoder.prefill(*slot, decoder.options().chunk);
+  while (status.ok() && !slot->prefilled()) status = decoder.prefill(*slot, decoder.options().prefill_chunk);
   Slot* const one = slot.get();
   while (status.ok() && slot->finish == Finish::kNone) decoder.round({&one, 1});
   if (slot->finish == Finish::kError) status = slot->error;
@@ -37,7 +37,7 @@ Result<SpeculationReport> measure_acceptance(Backend& backend, const Model& mode
                                              ids.size(), size.prompt_tokens)};
   }
   DecoderOptions options;
-  options.context = size.prompt_tokens + size.answer_tokens + kMaxDepth + 1;
+  options.context = size.prompt_tokens + size.answer_tokens + kMaxDraftTokens + 1;
   FT_ASSIGN(const std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options));
   SpeculationReport sum;
   const std::size_t apart = (ids.size() - length) / std::max<std::size_t>(1, passages - 1);

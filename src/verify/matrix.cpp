@@ -318,7 +318,7 @@ class Matrix {
   MatrixReport report_;
 };
 
-constexpr DrafterKind kSwitching{ChoiceDrafter::kSwitching};
+constexpr DrafterKind kRoundRobin{DrafterSet::kRoundRobin};
 
 /// What the model has beside an MTP head and lookup, and all of them by turns.
 std::vector<DrafterKind> more_drafters(const Model& model) {
@@ -327,15 +327,15 @@ std::vector<DrafterKind> more_drafters(const Model& model) {
     const Result<DrafterKind> kind = DrafterKind::parse(network.name);
     if (kind.ok()) kinds.push_back(*kind);
   }
-  kinds.push_back(kSwitching);
+  kinds.push_back(kRoundRobin);
   return kinds;
 }
 
 void more_cells(SamplingKind kind, int threads, std::span<const DrafterKind> more, std::vector<Cell>& cells) {
   for (const DrafterKind drafter : more) {
-    for (const int depth : {1, kMaxDepth})
+    for (const int depth : {1, kMaxDraftTokens})
       cells.push_back({kind, drafter, depth, 1, 256, Way::kCold, threads});
-    if (drafter != kSwitching) cells.push_back({kind, drafter, -1, 1, 256, Way::kCold, threads});
+    if (drafter != kRoundRobin) cells.push_back({kind, drafter, -1, 1, 256, Way::kCold, threads});
     cells.push_back({kind, drafter, 5, kBatch, 7, Way::kCold, threads});
     cells.push_back({kind, drafter, 3, 1, 256, Way::kForked, threads});
     cells.push_back({kind, drafter, 3, kBatch, 7, Way::kWarm, threads});

@@ -19,7 +19,7 @@ Status each_row(Backend& backend, const Model& model, const std::vector<std::vec
   options.context = 1;
   for (const auto& window : windows)
     options.context = std::max(options.context, static_cast<std::int64_t>(window.size()));
-  options.chunk = kChunk, options.logit_rows = kChunk;
+  options.prefill_chunk = kChunk, options.logit_rows = kChunk;
   FT_ASSIGN(const std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options));
   for (std::size_t w = 0; w < windows.size(); ++w) {
     FT_TRY(decoder->score(windows[w], kChunk, [&](std::int64_t at, std::span<const float> logits) {

@@ -24,7 +24,7 @@ std::string load_and_run(const std::string& directory, const FailingAllocation f
   const auto backend = make_ref_backend();
   DecoderOptions options;
   options.context = 32;
-  options.chunk = 4;
+  options.prefill_chunk = 4;
   plan_failure(failing);
   Result<Model> model = load_model(directory);
   if (!model.ok()) {
@@ -35,11 +35,12 @@ std::string load_and_run(const std::string& directory, const FailingAllocation f
   const bool reached = stop_failing();
   if (!decoder.ok()) return decoder.error().message;
   // Without memory for the MTP head, the model decodes without it and reports why.
-  if (reached && model->head.usable()) return "an allocation failed without an error";
-  if (reached && model->head.state != HeadReport::State::kNoMemory) {
-    return "an allocation failed and the head is called " + std::string(head_state_name(model->head.state));
+  if (reached && model->mtp_head.usable()) return "an allocation failed without an error";
+  if (reached && model->mtp_head.state != HeadReport::State::kNoMemory) {
+    return "an allocation failed and the head is called " +
+           std::string(head_state_name(model->mtp_head.state));
   }
-  if (reached) return model->head.sentence;
+  if (reached) return model->mtp_head.sentence;
   const std::int32_t tokens[] = {1, 2, 3};
   const Status scored = (*decoder)->score(tokens, 0, [](std::int64_t, std::span<const float>) {});
   return scored.ok() ? "ok" : scored.error().message;

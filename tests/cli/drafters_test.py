@@ -37,13 +37,13 @@ class Matrix(DraftersTest):
         odd = GOLDEN / "odd"
         report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10", "--threads",
                                   "1", *self.drafters(odd), "--drafter", f"model={odd}")
-        self.check_matrix(report, "mtp", "eagle3", "dflash", "model", "recall", "auto", "switching")
+        self.check_matrix(report, "mtp", "eagle3", "dflash", "model", "recall", "auto", "round-robin")
 
     def test_every_drafter_changes_no_token_of_an_odd_gemma(self):
         odd = GOLDEN / "gemma4" / "odd"
         report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10", "--threads",
                                   "1", *self.drafters(odd))
-        self.check_matrix(report, "eagle3", "dflash", "recall", "switching")
+        self.check_matrix(report, "eagle3", "dflash", "recall", "round-robin")
 
 
 class Layouts(DraftersTest):

@@ -1,4 +1,4 @@
-"""Stands for long texts of other programs, so that no fixture holds them: a mark with their length in the
+"""Replaces long texts of other programs, so that no fixture holds them: a mark with their length in the
 fixture, plain sentences of that length in the request."""
 import re
 

@@ -284,7 +284,7 @@ class Replayed:
 
 
 class CodexsOwnTools(unittest.TestCase):
-    """Each tool of Codex that is no plain function can be forced, and its call is the item that Codex reads."""
+    """Each tool of Codex that is not a plain function can be forced, and its call is the item that Codex reads."""
 
     def answers(self, body, choice):
         """The call, from a whole answer and from a stream."""

@@ -13,7 +13,7 @@ TEST(Exercise, ADrafterOfThirtyLinesChangesNoToken) {
     const std::unique_ptr<Drafter> repeat = std::move(*kRepeat.open({decoder->backend(), decoder->model()}));
     repeat->set_number(kMaxDrafters - 1);
     std::int64_t drafted = 0, accepted = 0;
-    for (int depth = -1; depth <= kMaxDepth; ++depth) {
+    for (int depth = -1; depth <= kMaxDraftTokens; ++depth) {
       SlotOptions options;
       options.max_tokens = 40, options.depth = depth;
       options.sampler.temperature = depth % 2 == 0 ? 0.5F : 0;

@@ -118,7 +118,7 @@ class Maker {
   }
 
   Row attend() {
-    Attend attend;
+    Attention attend;
     attend.q = q_, attend.k = k_, attend.v = v_;
     attend.q_norm = attend.k_norm = head_norm_;
     attend.heads = shape_.heads, attend.kv_heads = shape_.kv_heads, attend.head_dim = shape_.head_dim;

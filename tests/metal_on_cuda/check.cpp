@@ -137,10 +137,10 @@ class Check {
       InstructionProgram made;
       made.width = 64;
       const Row in = made.program.input(made.width);
-      Experts experts;
+      MoeMlp experts;
       experts.in = in;
-      experts.routes = made.program.append(
-          Route{made.program.linear(in, {random_.plain(Format::kBf16, 5, 64, 0.3F)})[0], 2, true, {}, {}});
+      experts.routes = made.program.append(TopKRouter{
+          made.program.linear(in, {random_.plain(Format::kBf16, 5, 64, 0.3F)})[0], 2, true, {}, {}});
       for (int e = 0; e < 5; ++e) {
         for (auto* const matrices : {&experts.gate, &experts.up, &experts.down}) {
           const Weight one = formats(64, 64)[index_of(weight)];

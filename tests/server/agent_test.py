@@ -5,7 +5,7 @@ compaction, side requests, a restart. Standard library only.
     agent_test.py PROGRAM [CLASS]
 
 Of the tokens that a prompt shares with an earlier prompt, at least 95 % must come from the cache. A turn shares the
-whole prompt before it but for the header of the answer; the turn with another date shares what stands before the date;
+whole prompt before it but for the header of the answer; the turn with another date shares the text before the date;
 the turn after the compaction shares system prompt and tools.
 """
 import json

@@ -73,7 +73,7 @@ test('a model without a tower hides pictures, a file dropped there does not open
     assert.equal(await on.getByRole('img').count(), 0);
   }));
 
-test('a file that is no picture is told and not attached', () =>
+test('a file that is not an image is reported and not attached', () =>
   page(
     async (on) => {
       await ready(on);

@@ -8,7 +8,7 @@ from ray import serve
 from ray.serve import Application
 from ray.serve.config import AutoscalingConfig, AutoscalingContext, AutoscalingPolicy, RequestRouterConfig
 
-from .door import Door
+from .gateway import Gateway
 from .replica import GRACE_S, Replica
 from .routing import PrefixRouter
 from .settings import Model, Settings
@@ -41,7 +41,7 @@ def build(arguments: dict[str, Any]) -> Application:
         arguments = yaml.safe_load(Path(arguments["config"]).read_text(encoding="utf-8"))
     settings = Settings.model_validate(arguments)
     handles = {model.name: _replicas(model, settings.program) for model in settings.models}
-    # The door reserves no core: replicas may take all of them, and clients must hear that they wait for one.
-    return serve.deployment(Door, name="door", num_replicas=settings.doors, max_ongoing_requests=4096,
+    # The gateway reserves no core: replicas may take all of them, and clients must hear that they wait for one.
+    return serve.deployment(Gateway, name="gateway", num_replicas=settings.doors, max_ongoing_requests=4096,
                             graceful_shutdown_timeout_s=GRACE_S, ray_actor_options={"num_cpus": 0},
                             ).bind(settings, handles)

@@ -1,6 +1,6 @@
 """A replica: one `foretoken serve` and the way to it. Each ends with the other, even by SIGKILL; Ray starts another.
 
-Answers do not pass through Ray, where a message costs more than a token of a small model: a door gets the program's
+Answers do not pass through Ray, where a message costs more than a token of a small model: a gateway gets the program's
 address and a key, and reads there. Meanwhile it holds a connection to the replica: Ray Serve counts the request."""
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ from ray.util import get_node_ip_address
 from .settings import Model
 
 GRACE_S = 600  # a replica that is replaced finishes its answers
-OPENS_S = 30  # a door that takes longer to come is lost
+OPENS_S = 30  # a gateway that takes longer to come is lost
 PR_SET_PDEATHSIG = 1
 
 
@@ -41,7 +41,7 @@ class Replica:
             raise RuntimeError(f"foretoken serve did not start for model {model.name}: {facts or 'see its log'}")
         self._session = aiohttp.ClientSession(facts["url"], headers={"Authorization": f"Bearer {key}"},
                                               timeout=aiohttp.ClientTimeout(total=5))
-        self._doors = weakref.WeakValueDictionary()  # by ticket, while their request runs
+        self._waiting = weakref.WeakValueDictionary()  # by ticket, while their request runs
         self._holds = await asyncio.start_server(self._hold, flags["host"], 0)
         self._place = {"url": facts["url"].rstrip("/"), "key": key, "holds": self._holds.sockets[0].getsockname()[:2]}
         threading.Thread(target=self._watch, daemon=True).start()
@@ -53,19 +53,19 @@ class Replica:
             os._exit(1)
 
     async def answer(self, affinity: list[str], asked: list[Any]) -> AsyncGenerator[dict[str, Any], None]:
-        """Where the program is, for one request: the door connects to `holds`, sends `ticket` and, after the answer,
+        """Where the program is, for one request: the gateway connects to `holds`, sends `ticket` and, after the answer,
         closes that connection, which ends this call. `affinity` and `asked` are for the router (routing.py)."""
-        ticket, door = secrets.token_hex(16), asyncio.get_running_loop().create_future()
-        self._doors[ticket] = door
+        ticket, gateway = secrets.token_hex(16), asyncio.get_running_loop().create_future()
+        self._waiting[ticket] = gateway
         yield {**self._place, "ticket": ticket}
-        reader, writer = await asyncio.wait_for(door, OPENS_S)
+        reader, writer = await asyncio.wait_for(gateway, OPENS_S)
         with contextlib.suppress(ConnectionError), contextlib.closing(writer):
             await reader.read()
 
     async def _hold(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if (door := self._doors.get((await reader.readline()).decode(errors="replace").strip())) is None:
+        if (gateway := self._waiting.get((await reader.readline()).decode(errors="replace").strip())) is None:
             return writer.close()
-        door.set_result((reader, writer))
+        gateway.set_result((reader, writer))
 
     async def _get(self, path: str) -> str:
         async with self._session.get(path) as reply:

@@ -1,6 +1,6 @@
 """Which replica gets a request: the one that has computed the longest part of its prompt, else the least loaded.
 
-A request carries the names of its prefixes, shortest first (door.py: prefixes). The router remembers which replica
+A request carries the names of its prefixes, shortest first (gateway.py: prefixes). The router remembers which replica
 answered each name last. Conversations stick, because each turn begins with all turns before it. A replica whose
 cache is off or was emptied (`/v1/cache`), or that has `spread` more requests than the least loaded, is passed over.
 So is one that this request has asked before (`asked`), while there is another.

@@ -33,7 +33,7 @@ class Settings(BaseModel, extra="forbid"):
     retries: int = Field(5, ge=0, description="of a request whose replica died before it answered")
     start_s: float = Field(120, ge=0, description="a request waits for a replica that starts again, or from none")
     api_key_file: Optional[str] = Field(None, description="one key a line; none: no keys")
-    doors: int = Field(1, ge=1, description="processes that check keys, choose replicas and pass streams")
+    doors: int = Field(1, ge=1, description="gateways: processes that check keys, choose replicas and pass streams")
     program: str = Field(os.environ.get("FORETOKEN", "foretoken"), description="on every node")
 
     @model_validator(mode="after")

@@ -43,7 +43,7 @@ MessagesWriter::MessagesWriter(const ModelInfo& model_info, const GenerateParams
       call_names_(call.call_names),
       choices_(1) {}
 
-Json MessagesWriter::head() const {
+Json MessagesWriter::envelope() const {
   return Json{{"id", id()},
               {"type", "message"},
               {"role", "assistant"},
@@ -87,7 +87,7 @@ Json MessagesWriter::stop_sequence() const {
 }
 
 void MessagesWriter::begin(std::string& out) {
-  Json message = head();
+  Json message = envelope();
   message["usage"] = usage();
   frame("message_start", Json{{"message", std::move(message)}}, out);
   keep_alive(out);
@@ -228,7 +228,7 @@ Json MessagesWriter::whole(const Block& block) {
 HttpResponse MessagesWriter::reply() {
   const Choice& choice = choices_.front();
   if (choice.failed()) return error_reply(Dialect::kAnthropic, choice.failure(), meta_.request_id);
-  Json json = head();
+  Json json = envelope();
   for (const Block& block : blocks_) json["content"].push_back(whole(block));
   json["stop_reason"] = stop_reason(), json["stop_sequence"] = stop_sequence();
   json["usage"] = usage();

@@ -37,7 +37,7 @@ class MessagesWriter final : public AnswerWriter {
     std::string id;        // of a tool_use block
     CallName called = {};  // of a tool_use block
   };
-  Json head() const;
+  Json envelope() const;
   Json usage() const;
   const char* stop_reason() const;
   Json stop_sequence() const;

@@ -38,7 +38,7 @@ ChatWriter::ChatWriter(const ModelInfo& model_info, const GenerateParams& call, 
       choices_(choices),
       shown_(choices) {}
 
-Json ChatWriter::head(const char* object) const {
+Json ChatWriter::envelope(const char* object) const {
   return Json{{"id", id()},
               {"object", object},
               {"created", meta_.created_s},
@@ -65,7 +65,7 @@ void ChatWriter::frame(std::size_t index, Json delta, Json finish, std::string& 
     entry["speculation_tokens"] = std::move(tokens);
   }
   shown = choice.tokens.size();
-  Json json = head("chat.completion.chunk");
+  Json json = envelope("chat.completion.chunk");
   json["choices"] = Json::array({std::move(entry)});
   if (stream_usage_) json["usage"] = nullptr;
   data(json, out);
@@ -153,7 +153,7 @@ void ChatWriter::end(std::string& out) {
       std::any_of(choices_.begin(), choices_.end(), [](const Choice& c) { return c.failed(); });
   if (failed) return;  // the error frame ended the stream
   const Account sum = account(choices_);
-  Json json = head("chat.completion.chunk");
+  Json json = envelope("chat.completion.chunk");
   json["choices"] = Json::array();
   if (stream_usage_) json["usage"] = openai_usage(sum);
   json["speculation"] = speculation_json(sum);
@@ -166,7 +166,7 @@ Json ChatWriter::message(const Choice& choice) const {
   Json message{{"role", "assistant"}, {"content", choice.text}, {"refusal", nullptr}};
   if (choice.text.empty() && !choice.calls.empty()) message["content"] = nullptr;
   if (!choice.reasoning.empty()) message["reasoning_content"] = choice.reasoning;
-  for (const Choice::GenerateParams& call : choice.calls) {
+  for (const Choice::ToolCall& call : choice.calls) {
     if (legacy_functions_) {
       message["function_call"] = Json{{"name", call.name}, {"arguments", call.arguments}};
       break;
@@ -186,7 +186,7 @@ Json ChatWriter::message(const Choice& choice) const {
 }
 
 HttpResponse ChatWriter::reply() {
-  Json json = head("chat.completion");
+  Json json = envelope("chat.completion");
   json["choices"] = Json::array();
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     const Choice& choice = choices_[i];

@@ -30,7 +30,7 @@ class ChatWriter final : public AnswerWriter {
     bool begun = false;      // the role was sent
     CustomInput input;       // of the call that is being written
   };
-  Json head(const char* object) const;
+  Json envelope(const char* object) const;
   void frame(std::size_t choice, Json delta, Json finish, std::string& out);
   void begin_choice(std::size_t choice, Event::Kind kind, std::string& out);
   void tool_frame(std::size_t choice, const Event& event, std::string& out);

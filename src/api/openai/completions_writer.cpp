@@ -61,7 +61,7 @@ CompletionsWriter::CompletionsWriter(const ModelInfo& model_info, const Generate
       choices_(call.prompts.size() * each_),
       shown_(choices_.size()) {}
 
-Json CompletionsWriter::head() const {
+Json CompletionsWriter::envelope() const {
   return Json{{"id", id()},
               {"object", "text_completion"},
               {"created", meta_.created_s},
@@ -104,7 +104,7 @@ void CompletionsWriter::frame(std::size_t index, const std::string& text, Json f
   if (logprobs_ && shown.tokens < scored_count(choice)) {
     entry["logprobs"] = logprobs(index, shown);
   }
-  Json json = head();
+  Json json = envelope();
   json["choices"] = Json::array({std::move(entry)});
   if (stream_usage_) json["usage"] = nullptr;
   data(json, out);
@@ -158,7 +158,7 @@ void CompletionsWriter::end(std::string& out) {
   if (failed) return;  // the error frame ended the stream
   if (stream_usage_) {
     const Account all = sum();
-    Json json = head();
+    Json json = envelope();
     json["choices"] = Json::array();
     json["usage"] = openai_usage(all);
     json["speculation"] = speculation_json(all);
@@ -169,7 +169,7 @@ void CompletionsWriter::end(std::string& out) {
 }
 
 HttpResponse CompletionsWriter::reply() {
-  Json json = head();
+  Json json = envelope();
   json["choices"] = Json::array();
   for (std::size_t i = 0; i < choices_.size(); ++i) {
     const Choice& choice = choices_[i];

@@ -34,7 +34,7 @@ class CompletionsWriter final : public AnswerWriter {
     std::size_t characters = 0;
     bool echoed = false;
   };
-  Json head() const;
+  Json envelope() const;
   void echo(std::size_t index, std::string& out);
   void frame(std::size_t index, const std::string& text, Json finish, std::string& out);
   Json logprobs(std::size_t index, Shown& shown) const;

@@ -22,12 +22,14 @@ class Reader final : public Describer {
  public:
   Reader(int logits, bool recurrent, int workers)
       : logits_(logits), recurrent_(recurrent), workers_(workers) {}
-  void reads(Row row, int, Grain grain) override { touched.reads.push_back({row, split(grain)}); }
-  void writes(Row row, int, Grain grain) override {
+  void reads(Row row, int, Granularity granularity) override {
+    touched.reads.push_back({row, split(granularity)});
+  }
+  void writes(Row row, int, Granularity granularity) override {
     // A recurrence that shares its heads out unevenly shares the columns of heads instead.
-    const bool uneven =
-        recurrent_ && grain.kind == Grain::Kind::kHeads && !heads_divide(grain.heads, workers_);
-    touched.writes.push_back({row, uneven ? kWhole : split(grain)});
+    const bool uneven = recurrent_ && granularity.kind == Granularity::Kind::kHeads &&
+                        !heads_divide(granularity.heads, workers_);
+    touched.writes.push_back({row, uneven ? kWhole : split(granularity)});
   }
   void reads_logits() override { touched.reads.push_back({{logits_, 0}, kWhole}); }
   void writes_logits(std::int64_t) override { touched.writes.push_back({{logits_, 0}, kColumns}); }
@@ -35,15 +37,15 @@ class Reader final : public Describer {
   Operands touched;
 
  private:
-  static Split split(Grain grain) {
-    switch (grain.kind) {
-      case Grain::Kind::kWhole:
+  static Split split(Granularity granularity) {
+    switch (granularity.kind) {
+      case Granularity::Kind::kWhole:
         return kWhole;
-      case Grain::Kind::kColumns:
+      case Granularity::Kind::kColumns:
         return kColumns;
-      case Grain::Kind::kHeads:
-        return heads_of(grain.heads);
-      case Grain::Kind::kReplicated:
+      case Granularity::Kind::kHeads:
+        return heads_of(granularity.heads);
+      case Granularity::Kind::kReplicated:
         return kReplicated;
     }
     return kWhole;
@@ -95,7 +97,7 @@ void BarrierPlan::add(const Program& program, int workers) {
   for (const Instruction& instruction : program.instructions()) {
     const Operands touched = operands(program, instruction, workers);
     // The angles of the step's positions are written before the first instruction.
-    bool meet = phase == 0 && std::holds_alternative<Attend>(instruction);
+    bool meet = phase == 0 && std::holds_alternative<Attention>(instruction);
     for (const Operands::Operand& read : touched.reads) {
       const auto id = static_cast<std::size_t>(read.row.id);
       if (written[id] == phase && waits(splits_[id], read.split)) meet = true;

@@ -17,33 +17,33 @@ namespace {
 
 class CpuExecutable final : public Executable {
  public:
-  CpuExecutable(const Program& program, const CompileOptions& options, const Machinery& machinery)
+  CpuExecutable(const Program& program, const CompileOptions& options, const SharedResources& shared)
       : options_(options),
-        pool_(machinery.pool),
-        kernels_(machinery.kernels),
-        small_batch_workers_(machinery.small_batch_workers),
-        packed_(machinery.weights) {
-    parts_.program = &program;
-    parts_.options = options;
-    parts_.workers = pool_.workers();
-    parts_.int16 = machinery.activation_bits == 16;
-    parts_.pair_bytes = parts_.int16 ? kExactPairBytes : kernels_.pair_bytes;
+        pool_(shared.pool),
+        kernels_(shared.kernels),
+        small_batch_workers_(shared.small_batch_workers),
+        packed_(shared.weights) {
+    context_.program = &program;
+    context_.options = options;
+    context_.workers = pool_.workers();
+    context_.int16 = shared.activation_bits == 16;
+    context_.pair_bytes = context_.int16 ? kExactPairBytes : kernels_.pair_bytes;
   }
 
   /// The part of construction that may fail.
-  Status build(const Machinery& machinery) {
-    const auto& instructions = parts_.program->instructions();
-    barriers_ = std::make_unique<BarrierPlan>(*parts_.program, parts_.workers);
-    parts_.barriers = barriers_.get();
-    parts_.outcome = &outcome_;
+  Status build(const SharedResources& shared) {
+    const auto& instructions = context_.program->instructions();
+    barriers_ = std::make_unique<BarrierPlan>(*context_.program, context_.workers);
+    context_.barriers = barriers_.get();
+    context_.outputs = &outputs_;
     for (const Instruction& instruction : instructions) FT_TRY(gather(instruction));
-    FT_TRY(packed_.fill(pool_, machinery.packed_cache, machinery.progress, machinery.memory_nodes));
+    FT_TRY(packed_.fill(pool_, shared.packed_cache, shared.progress, shared.memory_nodes));
     for (std::size_t i = 0; i < packed_count_; ++i) matrices_.push_back(packed_.at(i));
     FT_TRY(place());
     for (const Instruction& instruction : instructions) {
-      parts_.scratch = arena_.data() + plan_->scratch_offset(number_);
+      context_.scratch = arena_.data() + plan_->scratch_offset(number_);
       choose_parts(number_);
-      add(std::visit([this](const auto& op) { return make(op, parts_); }, instruction));
+      add(std::visit([this](const auto& op) { return make(op, context_); }, instruction));
       ++number_;
     }
     profile();
@@ -53,8 +53,8 @@ class CpuExecutable final : public Executable {
     plan_reading_ahead();
     tokens_.resize(static_cast<std::size_t>(options_.max_rows));
     positions_.resize(static_cast<std::size_t>(options_.max_rows));
-    outcome_.sampled.resize(static_cast<std::size_t>(options_.max_logit_rows));
-    parts_.program = nullptr;
+    outputs_.sampled.resize(static_cast<std::size_t>(options_.max_logit_rows));
+    context_.program = nullptr;
     return {};
   }
 
@@ -89,30 +89,30 @@ class CpuExecutable final : public Executable {
         if (has_barrier_after(i, step.small_batch, workers)) barrier_after(step, i, worker, workers);
       }
     };
-    pool_.run(walk, step.small_batch ? small_batch_workers_ : parts_.workers);
+    pool_.run(walk, step.small_batch ? small_batch_workers_ : context_.workers);
     if (!times_.empty()) tell_profiler(step, begin_ns);
     StepResult result;
     const auto logit_rows = args.logit_rows.size();
-    const Matrix& logits = outcome_.logits;
+    const Matrix& logits = outputs_.logits;
     if (args.logits) result.logits = {logits.data, logit_rows * static_cast<std::size_t>(logits.width)};
-    if (outcome_.samples) result.sampled = {outcome_.sampled.data(), args.samples.size()};
-    for (std::size_t i = 0; i < kMaxCaptures && outcome_.captures[i].width > 0; ++i)
-      capture_rows(args.capture, static_cast<int>(i), outcome_.captures[i].data);
+    if (outputs_.samples) result.sampled = {outputs_.sampled.data(), args.samples.size()};
+    for (std::size_t i = 0; i < kMaxCaptures && outputs_.captures[i].width > 0; ++i)
+      capture_rows(args.capture, static_cast<int>(i), outputs_.captures[i].data);
     return result;
   }
 
-  int vocabulary() const override { return static_cast<int>(outcome_.logits.width); }
-  std::span<const std::int32_t> ids() const override { return outcome_.tokens(); }
+  int vocabulary() const override { return static_cast<int>(outputs_.logits.width); }
+  std::span<const std::int32_t> ids() const override { return outputs_.tokens(); }
   void add_draft_tokens(std::span<const std::int32_t> tokens) override {
-    if (!outcome_.extra.empty()) outcome_.extra.add(tokens);
+    if (!outputs_.extra.empty()) outputs_.extra.add(tokens);
   }
-  std::int64_t packed_bytes() const override { return packed_.bytes() + outcome_.extra.bytes(); }
+  std::int64_t packed_bytes() const override { return packed_.bytes() + outputs_.extra.bytes(); }
 
  private:
   // ---- first pass: what must be packed and rotated ----
 
   Status gather(const Instruction& instruction) {
-    const int max_weight_bits = parts_.program->max_weight_bits();
+    const int max_weight_bits = context_.program->max_weight_bits();
     first_packed_.push_back(packed_count_);
     const auto* logits = std::get_if<Logits>(&instruction);
     struct Matrices final : Describer {
@@ -127,22 +127,22 @@ class CpuExecutable final : public Executable {
                          max_weight_bits));
     }
     packed_count_ += matrices.found.size();
-    if (logits != nullptr) FT_TRY(outcome_.extra.make(*logits, max_weight_bits));
-    if (const auto* attend = std::get_if<Attend>(&instruction)) add_rotary(*attend);
+    if (logits != nullptr) FT_TRY(outputs_.extra.make(*logits, max_weight_bits));
+    if (const auto* attend = std::get_if<Attention>(&instruction)) add_rotary(*attend);
     return {};
   }
 
   /// What instruction `number` is given.
   void choose_parts(int number) {
     const auto at = static_cast<std::size_t>(number);
-    const Instruction& instruction = parts_.program->instructions()[at];
+    const Instruction& instruction = context_.program->instructions()[at];
     const std::size_t end = at + 1 < first_packed_.size() ? first_packed_[at + 1] : packed_count_;
-    parts_.packed = std::span(matrices_).subspan(first_packed_[at], end - first_packed_[at]);
-    const auto* attend = std::get_if<Attend>(&instruction);
-    parts_.rotary = attend != nullptr ? find_rotary(*attend) : nullptr;
+    context_.packed = std::span(matrices_).subspan(first_packed_[at], end - first_packed_[at]);
+    const auto* attend = std::get_if<Attention>(&instruction);
+    context_.rotary = attend != nullptr ? find_rotary(*attend) : nullptr;
   }
 
-  void add_rotary(const Attend& op) {
+  void add_rotary(const Attention& op) {
     if (op.rotary == 0 || find_rotary(op) != nullptr) return;
     const std::size_t size = op.inverse_frequencies.size() * static_cast<std::size_t>(options_.max_rows);
     rotaries_.push_back(
@@ -151,7 +151,7 @@ class CpuExecutable final : public Executable {
     operations_.push_back(make_rotary(*rotaries_.back()));
   }
 
-  const Rotary* find_rotary(const Attend& op) const {
+  const Rotary* find_rotary(const Attention& op) const {
     for (const std::unique_ptr<Rotary>& rotary : rotaries_) {
       if (rotary->frequencies == op.inverse_frequencies && rotary->axes == op.frequency_axes &&
           rotary->scale == op.rotary_scale)
@@ -164,20 +164,20 @@ class CpuExecutable final : public Executable {
 
   Status place() {
     std::vector<std::int64_t> scratch;
-    Matrix& logits = outcome_.logits;
-    const auto& instructions = parts_.program->instructions();
+    Matrix& logits = outputs_.logits;
+    const auto& instructions = context_.program->instructions();
     for (int i = 0; i < static_cast<int>(instructions.size()); ++i) {
       const Instruction& instruction = instructions[static_cast<std::size_t>(i)];
       choose_parts(i);
-      const Needs of = std::visit([this](const auto& op) { return needs(op, parts_); }, instruction);
+      const Needs of = std::visit([this](const auto& op) { return needs(op, context_); }, instruction);
       scratch.push_back(of.scratch_bytes);
-      parts_.worker_floats = std::max(parts_.worker_floats, of.worker_floats);
+      context_.worker_floats = std::max(context_.worker_floats, of.worker_floats);
       if (const auto* op = std::get_if<Logits>(&instruction)) logits.width = op->columns();
     }
-    plan_ = std::make_unique<Plan>(*parts_.program, *barriers_, options_, parts_.workers, scratch);
-    const std::int64_t worker_bytes = round_up(parts_.worker_floats, kLanes) * 4;
+    plan_ = std::make_unique<Plan>(*context_.program, *barriers_, options_, context_.workers, scratch);
+    const std::int64_t worker_bytes = round_up(context_.worker_floats, kLanes) * 4;
     const std::int64_t logit_bytes = round_up(logits.width * options_.max_logit_rows * 4, 64);
-    const std::int64_t total = round_up(plan_->bytes(), 64) + worker_bytes * parts_.workers + logit_bytes;
+    const std::int64_t total = round_up(plan_->bytes(), 64) + worker_bytes * context_.workers + logit_bytes;
     arena_ = Memory::allocate(total);
     if (arena_.empty()) {
       return Error{
@@ -186,13 +186,13 @@ class CpuExecutable final : public Executable {
                       "prompt chunk",
                       static_cast<double>(total) * 1e-9, options_.max_rows)};
     }
-    parts_.arena = arena_.data();
-    parts_.worker_floats = round_up(parts_.worker_floats, kLanes);
-    std::byte* behind = arena_.data() + round_up(plan_->bytes(), 64);
-    logits.data = reinterpret_cast<float*>(behind);
-    parts_.worker_scratch = reinterpret_cast<float*>(behind + logit_bytes);
-    for (int id = 0; id < parts_.program->row_count(); ++id)
-      parts_.row_offsets.push_back(plan_->row_offset(id));
+    context_.arena = arena_.data();
+    context_.worker_floats = round_up(context_.worker_floats, kLanes);
+    std::byte* after_rows = arena_.data() + round_up(plan_->bytes(), 64);
+    logits.data = reinterpret_cast<float*>(after_rows);
+    context_.worker_scratch = reinterpret_cast<float*>(after_rows + logit_bytes);
+    for (int id = 0; id < context_.program->row_count(); ++id)
+      context_.row_offsets.push_back(plan_->row_offset(id));
     return {};
   }
 
@@ -200,7 +200,7 @@ class CpuExecutable final : public Executable {
   void find_barriers() {
     const std::size_t rotaries = operations_.size() - made_for_.size();
     barrier_after_.assign(barriers_->plans(), std::vector<bool>(operations_.size(), false));
-    for (int workers = 1; workers <= parts_.workers; ++workers) {
+    for (int workers = 1; workers <= context_.workers; ++workers) {
       std::vector<bool>& after = barrier_after_[barriers_->plan_of(workers)];
       for (std::size_t i = 0; i + 1 < made_for_.size(); ++i)
         after[rotaries + i] =
@@ -230,16 +230,16 @@ class CpuExecutable final : public Executable {
   /// By plan and operation: linears after the next barrier that prepare what it writes.
   void find_early() {
     early_.assign(barriers_->plans(), std::vector<std::vector<Operation*>>(operations_.size()));
-    const auto& instructions = parts_.program->instructions();
+    const auto& instructions = context_.program->instructions();
     const std::size_t rotaries = operations_.size() - made_for_.size();
     std::vector<bool> planned(barriers_->plans(), false);
-    for (int workers = 1; workers <= parts_.workers; ++workers) {
+    for (int workers = 1; workers <= context_.workers; ++workers) {
       const std::size_t plan = barriers_->plan_of(workers);
       struct Written {
         std::size_t at = 0;  // in made_for_
         Split split;
       };
-      std::vector<Written> written(static_cast<std::size_t>(parts_.program->row_count()) + 1);
+      std::vector<Written> written(static_cast<std::size_t>(context_.program->row_count()) + 1);
       for (std::size_t i = 0; i < made_for_.size(); ++i) {
         const Instruction& instruction = instructions[static_cast<std::size_t>(made_for_[i])];
         if (const auto* linear = std::get_if<Linear>(&instruction)) {
@@ -252,7 +252,7 @@ class CpuExecutable final : public Executable {
             early_[plan][rotaries + from.at].push_back(operations_[rotaries + i].get());
           }
         }
-        for (const Operands::Operand& write : operands(*parts_.program, instruction, workers).writes)
+        for (const Operands::Operand& write : operands(*context_.program, instruction, workers).writes)
           written[static_cast<std::size_t>(write.row.id)] = {i, write.split};
       }
       planned[plan] = planned[plan] || workers >= kMinSharingWorkers;
@@ -274,7 +274,7 @@ class CpuExecutable final : public Executable {
   void plan_reading_ahead() {
     std::vector<ReadAhead::Weights> weights;
     for (const std::unique_ptr<Operation>& operation : operations_) weights.push_back(operation->weights());
-    read_ahead_.plan(std::move(weights), parts_.workers);
+    read_ahead_.plan(std::move(weights), context_.workers);
   }
 
   /// A worker that waits does pieces of others' parts, one at a time, then reads ahead.
@@ -299,12 +299,13 @@ class CpuExecutable final : public Executable {
     if (options_.profiler == nullptr) return;
     std::vector<ProfiledOperation> list(operations_.size() - made_for_.size(), {"rotary", -1});
     for (const int instruction : made_for_) {
-      list.push_back({instruction_name(parts_.program->instructions()[static_cast<std::size_t>(instruction)]),
-                      instruction});
+      list.push_back(
+          {instruction_name(context_.program->instructions()[static_cast<std::size_t>(instruction)]),
+           instruction});
     }
-    times_.resize(operations_.size() * static_cast<std::size_t>(parts_.workers));
-    waited_ns_.resize(static_cast<std::size_t>(parts_.workers) * Step::kWaitStride);
-    profiled_as_ = options_.profiler->compiled(*parts_.program, std::move(list), parts_.workers);
+    times_.resize(operations_.size() * static_cast<std::size_t>(context_.workers));
+    waited_ns_.resize(static_cast<std::size_t>(context_.workers) * Step::kWaitStride);
+    profiled_as_ = options_.profiler->compiled(*context_.program, std::move(list), context_.workers);
   }
 
   void walk_timed(const Step& step, int worker, int workers) {
@@ -342,7 +343,7 @@ class CpuExecutable final : public Executable {
   ThreadPool& pool_;
   const Kernels& kernels_;
   const int& small_batch_workers_;
-  Parts parts_;
+  BuildContext context_;
   PackedWeights packed_;                   // in the order of the instructions
   std::vector<const Packed*> matrices_;    // the same
   std::vector<std::size_t> first_packed_;  // by instruction
@@ -358,7 +359,7 @@ class CpuExecutable final : public Executable {
   std::vector<std::vector<Operation*>> alone_;                // by operation: itself, if its parts are shared
   std::uint64_t steps_ = 0;
   ReadAhead read_ahead_;
-  Outcome outcome_;
+  StepOutputs outputs_;
   std::vector<std::int32_t> tokens_;
   std::vector<std::int64_t> positions_;
   int number_ = 0;                       // of the instruction whose operation is being made
@@ -372,7 +373,7 @@ class CpuExecutable final : public Executable {
 }  // namespace
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
-                                            const Machinery& machinery) {
+                                            const SharedResources& shared) {
   using Compiled = Result<std::unique_ptr<Executable>>;
   return format::with_memory_guard("compile the program", "cpu backend", [&]() -> Compiled {
     FT_TRY(check(program));
@@ -381,8 +382,8 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
                    fmt::format("cpu backend: a step of {} rows with {} logit rows; ask for at least one row",
                                options.max_rows, options.max_logit_rows)};
     }
-    auto executable = std::make_unique<CpuExecutable>(program, options, machinery);
-    FT_TRY(executable->build(machinery));
+    auto executable = std::make_unique<CpuExecutable>(program, options, shared);
+    FT_TRY(executable->build(shared));
     return std::unique_ptr<Executable>(std::move(executable));
   });
 }

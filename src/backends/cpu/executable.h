@@ -1,8 +1,9 @@
-// The cpu executable: a list of operations that all workers run together, with barriers where schedule.h asks
-// for them; a step takes no lock and allocates nothing. Each operation splits its work by rows, heads,
-// channels or outputs. No split changes an element's arithmetic, so results depend neither on the number of
-// workers nor on the rest of the step. Owner: the caller of compile. It shares the backend's pool, so one
-// executable runs at a time. Thread: the engine thread (worker 0) calls run; the pool's workers join it.
+// The cpu executable: a list of operations that all workers run together, with barriers where
+// barrier_plan.h asks for them; a step takes no lock and allocates nothing. Each operation splits its work by
+// rows, heads, channels or outputs. No split changes an element's arithmetic, so results depend neither on
+// the number of workers nor on the rest of the step. Owner: the caller of compile. It shares the backend's
+// pool, so one executable runs at a time. Thread: the engine thread (worker 0) calls run; the pool's workers
+// join it.
 #pragma once
 
 #include <array>
@@ -44,7 +45,7 @@ struct Step {
   const std::int64_t* positions = nullptr;  // [rows]
   int rows = 0;
   std::uint64_t number = 0;           // of the executable's steps, from 1
-  bool small_batch = false;           // a small batch: workers copy work instead of waiting (schedule.h)
+  bool small_batch = false;           // a small batch: workers copy work instead of waiting (barrier_plan.h)
   std::int64_t* waited_ns = nullptr;  // [workers, kWaitStride]; null without a profiler
 
   /// The matrix as `worker` sees it.
@@ -71,7 +72,7 @@ class Operation {
   virtual ~Operation() = default;
   /// Every worker calls it. In a large batch the executable puts a barrier after it, in a small batch only
   /// where the schedule asks for one.
-  /// Steps may have different `workers`, at most Parts::workers.
+  /// Steps may have different `workers`, at most BuildContext::workers.
   virtual void run(const Step& step, int worker, int workers) = 0;
   /// True if a worker that waits at the next barrier may do pieces of others' parts: help().
   virtual bool shares() const { return false; }
@@ -91,18 +92,18 @@ using Operations = std::vector<std::unique_ptr<Operation>>;
 /// cos and sin of one set of frequencies at the step's positions, shared by the layers that rotate alike.
 struct Rotary {
   std::vector<float> frequencies;  // [half]
-  std::vector<std::uint8_t> axes;  // [half] Attend::frequency_axes
+  std::vector<std::uint8_t> axes;  // [half] Attention::frequency_axes
   float scale = 1;
   std::vector<float> cosines, sines;  // [max_rows, half]
 };
 
 /// What a step leaves for its caller.
-struct Outcome {
+struct StepOutputs {
   Matrix logits;
   std::array<Matrix, kMaxCaptures> captures;  // [Capture::number]
   std::vector<std::int32_t> ids;      // token of each logit column that never changes; empty: column v
   ExtraIdHead extra;                  // the other columns
-  bool samples = false;               // the program ends in a token for each wanted row
+  bool samples = false;               // the program ends in a token for each logit row
   std::vector<std::int32_t> sampled;  // [max_logit_rows]
 
   std::span<const std::int32_t> tokens() const {
@@ -111,7 +112,7 @@ struct Outcome {
 };
 
 /// What the makers of operations are given.
-struct Parts {
+struct BuildContext {
   const Program* program = nullptr;
   const BarrierPlan* barriers = nullptr;
   CompileOptions options;
@@ -125,7 +126,7 @@ struct Parts {
   std::vector<std::int64_t> row_offsets;  // by Row::id
   std::span<const Packed* const> packed;  // of this instruction's matrices, in order
   const Rotary* rotary = nullptr;         // of this instruction, if it rotates
-  Outcome* outcome = nullptr;
+  StepOutputs* outputs = nullptr;
 
   /// No place for a row that the instruction does not use.
   Matrix matrix(Row row) const {
@@ -137,7 +138,7 @@ struct Parts {
 };
 
 /// One operation of each instruction; null for what needs none.
-#define FT_DECLARE(Op) std::unique_ptr<Operation> make(const Op& op, const Parts& parts);
+#define FT_DECLARE(Op) std::unique_ptr<Operation> make(const Op& op, const BuildContext& context);
 FT_INSTRUCTIONS(FT_DECLARE)
 #undef FT_DECLARE
 std::unique_ptr<Operation> make_rotary(Rotary& rotary);
@@ -148,29 +149,30 @@ struct Needs {
   std::int64_t worker_floats = 0;  // of each worker
 };
 template <class Op>
-Needs needs(const Op& /*op*/, const Parts& /*parts*/) {
+Needs needs(const Op& /*op*/, const BuildContext& /*context*/) {
   return {};
 }
-Needs needs(const Linear& op, const Parts& parts);
-Needs needs(const Logits& op, const Parts& parts);
-Needs needs(const Route& op, const Parts& parts);
-Needs needs(const Experts& op, const Parts& parts);
-Needs needs(const Attend& op, const Parts& parts);
-Needs needs(const DeltaRule& op, const Parts& parts);
+Needs needs(const Linear& op, const BuildContext& context);
+Needs needs(const Logits& op, const BuildContext& context);
+Needs needs(const TopKRouter& op, const BuildContext& context);
+Needs needs(const MoeMlp& op, const BuildContext& context);
+Needs needs(const Attention& op, const BuildContext& context);
+Needs needs(const DeltaRule& op, const BuildContext& context);
 
 /// A linear of one or more packed weights.
 struct LinearParts {
   std::vector<const Packed*> weights;
   Matrix in;
   std::vector<Matrix> outs;      // one a weight
-  bool logit_rows_only = false;  // the step's wanted rows only, by which `outs` are then indexed
+  bool logit_rows_only = false;  // the step's logit rows only, by which `outs` are then indexed
   float softcap = 0;             // Logits::softcap
 };
-std::unique_ptr<Operation> make_linear(LinearParts linear, const Parts& parts);
-std::int64_t linear_scratch_bytes(std::span<const Packed* const> weights, int max_rows, const Parts& parts);
+std::unique_ptr<Operation> make_linear(LinearParts linear, const BuildContext& context);
+std::int64_t linear_scratch_bytes(std::span<const Packed* const> weights, int max_rows,
+                                  const BuildContext& context);
 
 /// What the executables of one backend share. `pool` and `kernels` must outlive them.
-struct Machinery {
+struct SharedResources {
   ThreadPool& pool;
   const Kernels& kernels;
   int activation_bits;  // 8 or 16
@@ -181,6 +183,6 @@ struct Machinery {
   int memory_nodes;                               // that the workers' cores are near to
 };
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
-                                            const Machinery& machinery);
+                                            const SharedResources& shared);
 
 }  // namespace ft::cpu

@@ -8,7 +8,7 @@ namespace ft::cpu {
 Status ExtraIdHead::make(const Logits& op, int max_weight_bits) {
   ids_ = ExtraIdTable(op);
   if (ids_.empty()) return {};
-  head_ = op.head;
+  head_ = op.lm_head;
   rows_.assign(ids_.tokens().size(), -1);
   FT_ASSIGN(packed_, plan_pack(head_, op.extra.count, max_weight_bits));
   memory_ = Memory::allocate(packed_.bytes());
@@ -24,9 +24,9 @@ Status ExtraIdHead::make(const Logits& op, int max_weight_bits) {
 }
 
 void ExtraIdHead::pack() {
-  const std::span<const std::int32_t> logit_rows = ids_.tokens();
-  for (std::size_t first = 0; first < logit_rows.size(); first += kLanes) {
-    const auto ids = logit_rows.subspan(first, std::min<std::size_t>(kLanes, logit_rows.size() - first));
+  const std::span<const std::int32_t> extra_ids = ids_.tokens();
+  for (std::size_t first = 0; first < extra_ids.size(); first += kLanes) {
+    const auto ids = extra_ids.subspan(first, std::min<std::size_t>(kLanes, extra_ids.size() - first));
     const auto rows = std::span(rows_).subspan(first, ids.size());
     if (std::ranges::equal(ids, rows)) continue;
     std::ranges::copy(ids, rows.begin());

@@ -41,12 +41,12 @@ class Memory {
 
   /// The whole pages of [begin, begin + bytes) are not there physically until they are touched again, and
   /// are zero then.
-  static void give_back(std::byte* begin, std::int64_t bytes) {
+  static void return_to_system(std::byte* begin, std::int64_t bytes) {
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     const auto at = reinterpret_cast<std::uintptr_t>(begin);
     const std::uintptr_t first = (at + page - 1) / page * page;
     const std::uintptr_t last = (at + static_cast<std::uintptr_t>(bytes)) / page * page;
-    if (first < last) give_back_pages(begin + (first - at), last - first);
+    if (first < last) ft::return_pages(begin + (first - at), last - first);
   }
 
   bool empty() const { return data_ == nullptr; }

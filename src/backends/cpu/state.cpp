@@ -28,11 +28,11 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
   if (options.slots < 1 || options.blocks < 1) {
     return Error{Code::kInvalid, "cpu backend: a state needs at least one slot and one block"};
   }
-  for (const StateLayout::Window& window : layout.windows) {
-    if (window.kernel_width + kMaxTapeRows + 1 > kRing) {
+  for (const StateLayout::ConvState& conv : layout.conv_states) {
+    if (conv.kernel_width + kMaxTapeRows + 1 > kRing) {
       return Error{Code::kUnsupported,
                    fmt::format("cpu backend: a convolution kernel of width {}; the maximum is {}",
-                               window.kernel_width, kRing - kMaxTapeRows - 1)};
+                               conv.kernel_width, kRing - kMaxTapeRows - 1)};
     }
   }
   std::unique_ptr<CpuState> state(new CpuState());
@@ -41,7 +41,7 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
   // Most of a windowed part is never there at once, and a prefix cache bounds its blocks and states together:
   // all of them may be more than the machine has, since memory is taken at its first use.
   const std::int64_t bytes = state->bytes_;
-  state->memory_ = options.releases_windows ? Memory::reserve(bytes) : Memory::allocate(bytes);
+  state->memory_ = options.releases_sliding_windows ? Memory::reserve(bytes) : Memory::allocate(bytes);
   if (state->memory_.empty()) {
     return Error{
         Code::kExhausted,
@@ -62,15 +62,15 @@ Limits CpuState::limits(const StateLayout& layout, int kv_bits) {
   Limits limits;
   limits.block_bytes = state.block_bytes();
   limits.slot_bytes = state.slot_bytes();
-  limits.window_part = state.window_part();
+  limits.sliding_window_part = state.sliding_window_part();
   return limits;
 }
 
 std::int64_t CpuState::lay_out(const StateLayout& layout, const StateOptions& options, float* base) {
   caches_.clear();
-  windows_.clear();
+  conv_rings_.clear();
   deltas_.clear();
-  window_part_ = {};
+  sliding_window_part_ = {};
   std::int64_t used = 0;
   const auto take = [&](std::int64_t floats) {
     float* at = base == nullptr ? nullptr : base + used;
@@ -91,17 +91,17 @@ std::int64_t CpuState::lay_out(const StateLayout& layout, const StateOptions& op
     cache.head_stride = cache.keys_bytes + bytes_of_rows(cache.padded);
     cache.block_stride = cache.head_stride * shape.kv_heads;
     constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));  // every stride is a multiple of it
-    cache.windowed = shape.window > 0;
+    cache.windowed = shape.sliding_window > 0;
     if (cache.windowed) {
-      window_part_.positions = std::max(window_part_.positions, shape.window);
-      window_part_.block_bytes += cache.block_stride;
+      sliding_window_part_.positions = std::max(sliding_window_part_.positions, shape.sliding_window);
+      sliding_window_part_.block_bytes += cache.block_stride;
       used = round_up(used, kPageFloats);
     }
     cache.keys = reinterpret_cast<std::byte*>(take(cache.block_stride * options.blocks / kFloat));
     caches_.push_back(cache);
   }
-  for (const StateLayout::Window& shape : layout.windows) {
-    windows_.push_back({take(std::int64_t{kRing} * shape.width * options.slots), shape.width});
+  for (const StateLayout::ConvState& shape : layout.conv_states) {
+    conv_rings_.push_back({take(std::int64_t{kRing} * shape.width * options.slots), shape.width});
   }
   for (const StateLayout::Delta& shape : layout.deltas) {
     Delta delta;
@@ -132,7 +132,7 @@ void CpuState::list_parts() {
     }
     if (!windowed) full_parts_ = block_parts_.size();
   }
-  for (const Window& window : windows_) slot_parts_.push_back(part(window.rows, kRing * window.width));
+  for (const ConvRing& ring : conv_rings_) slot_parts_.push_back(part(ring.rows, kRing * ring.width));
   for (const Delta& delta : deltas_) {
     slot_parts_.push_back(part(delta.state, delta.slot_stride));
     slot_parts_.push_back(part(delta.tape, 2 * kMaxTapeRows * delta.entry_stride));
@@ -169,28 +169,28 @@ void CpuState::write(const std::vector<Part>& parts, std::int32_t to, std::span<
 }
 
 /// Neighbours go together: a strip may be smaller than a page.
-void CpuState::give_back(const std::vector<Part>& parts, std::span<const std::int32_t> numbers) {
+void CpuState::release_unused(const std::vector<Part>& parts, std::span<const std::int32_t> numbers) {
   std::vector<std::int32_t> sorted(numbers.begin(), numbers.end());
   std::sort(sorted.begin(), sorted.end());
   for (std::size_t begin = 0, end = 0; begin < sorted.size(); begin = end) {
     for (end = begin + 1; end < sorted.size() && sorted[end] == sorted[end - 1] + 1;) ++end;
     const auto count = static_cast<std::int64_t>(end - begin);
     for (const Part& part : parts) {
-      Memory::give_back(part.base + sorted[begin] * part.bytes, count * part.bytes);
+      Memory::return_to_system(part.base + sorted[begin] * part.bytes, count * part.bytes);
     }
   }
 }
 
-void CpuState::release_window(std::int32_t block) {
+void CpuState::release_sliding_window(std::int32_t block) {
   for (std::size_t i = full_parts_; i < block_parts_.size(); ++i) {
     const Part& part = block_parts_[i];
-    Memory::give_back(part.base + block * part.bytes, part.bytes);
+    Memory::return_to_system(part.base + block * part.bytes, part.bytes);
   }
 }
 
-void CpuState::give_back(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) {
-  give_back(block_parts_, blocks);
-  give_back(slot_parts_, slots);
+void CpuState::release_unused(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) {
+  release_unused(block_parts_, blocks);
+  release_unused(slot_parts_, slots);
 }
 
 void CpuState::copy_block(std::int32_t from, std::int32_t to) { copy(block_parts_, from, to); }

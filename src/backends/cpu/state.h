@@ -3,7 +3,7 @@
 // values.
 // Caches with a window begin on a page, so that what a block has outside of it gives its memory back.
 //   cache   per layer [blocks][kv_heads][keys: head_dim, kBlockRows | values: kBlockRows, padded head_dim]
-//   window  per layer [slots][kRing, width]; position p is at p % kRing
+//   ring    per convolution [slots][kRing, width]; position p is at p % kRing
 //   delta   per layer [slots][value_heads][tiles of kDeltaTile columns: key_dim, tile]
 //   tape    per layer [slots][2][kMaxTapeRows]
 //                     [k: key_heads, key_dim | d: value_heads, padded value_dim | g: value_heads]
@@ -37,9 +37,9 @@ class CpuState final : public State {
   void write_block(std::int32_t block, std::span<const std::byte> in) override;
   void read_slot(std::int32_t slot, std::span<std::byte> out) const override;
   void write_slot(std::int32_t slot, std::span<const std::byte> in) override;
-  WindowPart window_part() const override { return window_part_; }
-  void release_window(std::int32_t block) override;
-  void give_back(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) override;
+  SlidingWindowPart sliding_window_part() const override { return sliding_window_part_; }
+  void release_sliding_window(std::int32_t block) override;
+  void release_unused(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) override;
 
   struct Cache {
     std::byte* keys = nullptr;  // of block 0, key/value head 0
@@ -57,16 +57,16 @@ class CpuState final : public State {
     std::int64_t head_stride = 0, slot_stride = 0;
     std::int64_t entry_stride = 0;  // floats of one tape entry
   };
-  struct Window {
+  struct ConvRing {
     float* rows = nullptr;
     std::int64_t width = 0;
   };
 
   const Cache& cache(int index) const { return caches_[static_cast<std::size_t>(index)]; }
   const Delta& delta(int index) const { return deltas_[static_cast<std::size_t>(index)]; }
-  float* window(int index, std::int32_t slot, std::int64_t position) const {
-    const Window& window = windows_[static_cast<std::size_t>(index)];
-    return window.rows + (slot * std::int64_t{kRing} + position % kRing) * window.width;
+  float* conv_row(int index, std::int32_t slot, std::int64_t position) const {
+    const ConvRing& ring = conv_rings_[static_cast<std::size_t>(index)];
+    return ring.rows + (slot * std::int64_t{kRing} + position % kRing) * ring.width;
   }
   float* tape(const Delta& delta, std::int32_t slot, int which, int row) const {
     return delta.tape + ((slot * 2 + which) * std::int64_t{kMaxTapeRows} + row) * delta.entry_stride;
@@ -83,7 +83,7 @@ class CpuState final : public State {
   static void copy(const std::vector<Part>& parts, std::int32_t from, std::int32_t to);
   static void read(const std::vector<Part>& parts, std::int32_t from, std::span<std::byte> out);
   static void write(const std::vector<Part>& parts, std::int32_t to, std::span<const std::byte> in);
-  static void give_back(const std::vector<Part>& parts, std::span<const std::int32_t> numbers);
+  static void release_unused(const std::vector<Part>& parts, std::span<const std::int32_t> numbers);
   static Result<std::unique_ptr<State>> make_unguarded(const StateLayout& layout, const StateOptions& options,
                                                        int kv_bits);
   /// Lays everything out from `base` (null: only counts) and returns the number of floats.
@@ -94,11 +94,11 @@ class CpuState final : public State {
   int kv_bits_ = 16;
   std::int64_t bytes_ = 0;
   std::vector<Cache> caches_;
-  std::vector<Window> windows_;
+  std::vector<ConvRing> conv_rings_;
   std::vector<Delta> deltas_;
   std::vector<Part> block_parts_, slot_parts_;  // block parts: those with a window last
   std::size_t full_parts_ = 0;                  // block parts without a window
-  WindowPart window_part_;
+  SlidingWindowPart sliding_window_part_;
 };
 
 }  // namespace ft::cpu

@@ -11,7 +11,7 @@ constexpr int kBlocks = 64, kSlots = 6;
 std::unique_ptr<State> some_state() {
   StateLayout layout;
   layout.caches = {{.kv_heads = 1, .head_dim = 24}, {.kv_heads = 2, .head_dim = 64}};
-  layout.windows = {{.width = 72, .kernel_width = 4}};
+  layout.conv_states = {{.width = 72, .kernel_width = 4}};
   return std::move(*CpuState::make(layout, {.slots = kSlots, .blocks = kBlocks}, 16));
 }
 
@@ -28,7 +28,7 @@ TEST(CpuState, WhatIsGivenBackTakesNothingFromItsNeighbours) {
     state->write_slot(slot, filled(state->slot_bytes(), slot));
   }
   const std::vector<std::int32_t> blocks = {40, 3, 4, 5, 63, 20, 19, 18, 17, 16, 7}, slots = {2, 5};
-  state->give_back(blocks, slots);
+  state->release_unused(blocks, slots);
   for (std::int32_t block = 0; block < kBlocks; ++block) {
     if (std::find(blocks.begin(), blocks.end(), block) != blocks.end()) continue;
     std::vector<std::byte> found(static_cast<std::size_t>(state->block_bytes()));
@@ -46,7 +46,7 @@ TEST(CpuState, WhatWasGivenBackCanBeUsedAgain) {
   const std::unique_ptr<State> state = some_state();
   std::vector<std::int32_t> all(kBlocks);
   for (std::int32_t block = 0; block < kBlocks; ++block) all[static_cast<std::size_t>(block)] = block;
-  state->give_back(all, {});
+  state->release_unused(all, {});
   state->write_block(9, filled(state->block_bytes(), 9));
   std::vector<std::byte> found(static_cast<std::size_t>(state->block_bytes()));
   state->read_block(9, found);
@@ -55,17 +55,17 @@ TEST(CpuState, WhatWasGivenBackCanBeUsedAgain) {
 
 TEST(CpuState, WhatAWindowNoLongerSeesIsZeroAndTheRestStays) {
   StateLayout layout;
-  layout.caches = {{.kv_heads = 2, .head_dim = 64, .window = 100},
+  layout.caches = {{.kv_heads = 2, .head_dim = 64, .sliding_window = 100},
                    {.kv_heads = 1, .head_dim = 24},
-                   {.kv_heads = 1, .head_dim = 128, .window = 40}};
-  const StateOptions options{.slots = kSlots, .blocks = kBlocks, .releases_windows = true};
+                   {.kv_heads = 1, .head_dim = 128, .sliding_window = 40}};
+  const StateOptions options{.slots = kSlots, .blocks = kBlocks, .releases_sliding_windows = true};
   const std::unique_ptr<State> state = std::move(*CpuState::make(layout, options, 16));
-  const WindowPart part = state->window_part();
+  const SlidingWindowPart part = state->sliding_window_part();
   EXPECT_EQ(part.positions, 100);
   EXPECT_EQ(part.block_bytes, 2 * kBlockRows * 2 * (2 * 64 + 128));
   for (std::int32_t block = 0; block < kBlocks; ++block)
     state->write_block(block, filled(state->block_bytes(), block));
-  for (const std::int32_t block : {0, 7, 8, 63}) state->release_window(block);
+  for (const std::int32_t block : {0, 7, 8, 63}) state->release_sliding_window(block);
   for (std::int32_t block = 0; block < kBlocks; ++block) {
     std::vector<std::byte> found(static_cast<std::size_t>(state->block_bytes())), expected;
     state->read_block(block, found);
@@ -83,8 +83,8 @@ TEST(CpuState, WhatAWindowNoLongerSeesIsZeroAndTheRestStays) {
 
 TEST(CpuState, AWindowedPartMayBeLargerThanTheMachine) {
   StateLayout layout;
-  layout.caches = {{.kv_heads = 16, .head_dim = 256, .window = 1024}};
-  StateOptions options{.slots = 1, .blocks = 1 << 18, .releases_windows = true};
+  layout.caches = {{.kv_heads = 16, .head_dim = 256, .sliding_window = 1024}};
+  StateOptions options{.slots = 1, .blocks = 1 << 18, .releases_sliding_windows = true};
   const auto state = CpuState::make(layout, options, 16);
   ASSERT_TRUE(state.ok()) << state.error().message;
   const auto bytes = filled((*state)->block_bytes(), 5);

@@ -14,7 +14,7 @@ namespace ft::cuda {
 constexpr int kCacheRows = 32;    // positions of a key/value block (ft::kBlockRows)
 constexpr int kRingRows = 32;     // ft::kRing
 constexpr int kTapeRows = 16;     // ft::kMaxTapeRows
-constexpr int kSlices = 8;        // of K: chains inside, slices added in order
+constexpr int kSplitK = 8;        // of K: chains inside, slices added in order
 constexpr int kTileOutputs = 16;  // outputs of a packed tile
 constexpr int kScaleFloats = 16;  // scale and sum of each of eight rows, for one group
 constexpr int kQueryTile = 16;    // queries of a key/value head that the matrix instruction takes together
@@ -32,14 +32,14 @@ FT_ON_BOTH int piece_groups(int of_slice) {
 }
 
 /// The first group of a slice of K: slices differ by at most one group.
-FT_ON_BOTH int slice_begin(int groups, int slice) { return groups * slice / kSlices; }
+FT_ON_BOTH int slice_begin(int groups, int slice) { return groups * slice / kSplitK; }
 /// Groups of the largest slice.
-FT_ON_BOTH int slice_groups(int groups) { return (groups + kSlices - 1) / kSlices; }
+FT_ON_BOTH int slice_groups(int groups) { return (groups + kSplitK - 1) / kSplitK; }
 /// The record in its tile of the first group of a piece; `start`: that group's number in its slice. In the
 /// last piece slices may have one group less than others.
 FT_ON_BOTH int piece_record(int groups, int slice, int start, int piece) {
   const bool last = start + piece >= slice_groups(groups);
-  return start * kSlices + (last ? slice_begin(groups, slice) - slice * start : slice * piece);
+  return start * kSplitK + (last ? slice_begin(groups, slice) - slice * start : slice * piece);
 }
 
 /// Rows at data + row * stride; stride counts floats.
@@ -89,10 +89,10 @@ struct StepTable {
   const int* hidden_places;     // [rows] of the store that Input reads
   const int* capture_places;    // [rows] of the store that Capture writes; < 0: nowhere
   const int* embedding_places;  // [rows] of the store that Embed may take rows of; < 0: the table
-  const int* coordinates;       // [rows][3] of Attend::frequency_axes
-  const int* logit_rows;        // [wanted]
+  const int* coordinates;       // [rows][3] of Attention::frequency_axes
+  const int* logit_rows;        // [logit rows]
   const SegmentPlace* segments;
-  const SamplePlace* samples;  // [wanted]
+  const SamplePlace* samples;  // [logit rows]
   const int* blocks;
   int* round;  // the round's token buffer
 };
@@ -128,7 +128,7 @@ struct AdjustArgs {
   StepTable step;
   View logits;
   const int* ids;           // token of each column, ascending; null: the column
-  const AdjustPlace* rows;  // [wanted]
+  const AdjustPlace* rows;  // [logit rows]
   const SeenToken* seen;
   const BiasedToken* biased;
   const unsigned int* words;
@@ -138,25 +138,25 @@ struct SampleArgs {
   StepTable step;
   View logits;
   const int* ids;               // token of each column; null: the column
-  const AdjustPlace* adjusted;  // [wanted]; null: logits are as they were computed
+  const AdjustPlace* adjusted;  // [logit rows]; null: logits are as they were computed
   const unsigned int* words;    // of their masks
   int parts;                    // of a row, kSampleColumns each
-  float* tops;                  // [wanted][parts] highest logit
-  int* top_places;              // [wanted][parts]
-  double* scores;               // [wanted][parts] best of logit + noise
-  int* score_tokens;            // [wanted][parts]
-  int* bins;                    // [wanted][kSampleBins]
-  int* counts;                  // [wanted] candidates
-  float* values;                // [wanted][kMaxCandidates]
-  int* tokens;                  // [wanted][kMaxCandidates]
-  int* sampled;                 // [wanted], memory of the host
+  float* tops;                  // [logit rows][parts] highest logit
+  int* top_places;              // [logit rows][parts]
+  double* scores;               // [logit rows][parts] best of logit + noise
+  int* score_tokens;            // [logit rows][parts]
+  int* bins;                    // [logit rows][kSampleBins]
+  int* counts;                  // [logit rows] candidates
+  float* values;                // [logit rows][kMaxCandidates]
+  int* tokens;                  // [logit rows][kMaxCandidates]
+  int* sampled;                 // [logit rows], memory of the host
   int* mirror;                  // of step.round, memory of the host
 };
 
 /// 8-bit codes of rows, [rows][k], with scale and sum of each group: [rows / 8][groups][4](scale of rows 2t
 /// and 2t + 1, scale * sum of codes of both).
-struct CodesOut {
-  signed char* codes;  // null: not wanted
+struct QuantisedRowsOut {
+  signed char* codes;  // null: no codes
   float* scales;
   int k, group;
 };
@@ -164,14 +164,14 @@ struct CodesOut {
 struct QuantiseArgs {
   View in;
   const int* rows;  // which rows of `in`; null: in order
-  CodesOut out;
+  QuantisedRowsOut out;
 };
 
 struct NormArgs {
   View in, out;
   const float* weight;  // null: ones
   float eps;
-  CodesOut codes;
+  QuantisedRowsOut codes;
 };
 
 struct LayerNormArgs {
@@ -186,12 +186,12 @@ struct GatedNormArgs {
   int head;
   float eps;
   int rows;
-  CodesOut codes;  // gated_norm_codes
+  QuantisedRowsOut codes;  // gated_norm_codes
 };
 
-struct PairArgs {  // swiglu, geglu, add, sigmoid_gate (b: one number a row), bias (b.stride: 0)
-  View a, b, out;  // out.data null: only codes are wanted
-  CodesOut codes;  // swiglu_codes
+struct PairArgs {          // swiglu, geglu, add, sigmoid_gate (b: one number a row), bias (b.stride: 0)
+  View a, b, out;          // out.data null: only codes are written
+  QuantisedRowsOut codes;  // swiglu_codes
 };
 
 struct ConcatArgs {
@@ -248,28 +248,28 @@ struct LinearArgs {
   int tiles, groups, rows, outputs;
 };
 
-/// What a block of the streaming linear makes the codes of its rows from, with the arithmetic of the kernel
-/// that else would (norm.cu).
-enum RowSourceKind {
+/// The step before a streaming linear that its blocks do themselves, with the arithmetic of its own kernel
+/// (norm.cu), so that the codes of the rows need no launch.
+enum FusedProducerKind {
   kFromCodes,  // they are there
   kFromRows,   // quantise
   kFromNorm    // rms_norm
 };
-struct RowSource {
+struct FusedProducer {
   int kind;
   View in;
   const float* weight;
   float eps;
 };
-constexpr int kSourceRows = 2;  // that a block makes the codes of
+constexpr int kProducerRows = 2;  // that a block makes the codes of
 
 struct StreamArgs {
   LinearArgs linear;
-  RowSource source;
+  FusedProducer producer;
   int stages, early;  // of the ring; those filled before x is here
 };
 
-struct StreamRowsArgs {
+struct SplitKGemmArgs {
   LinearArgs linear;
   int stages, early;  // of the ring of records; those filled before x is here
 };
@@ -280,7 +280,7 @@ struct GemmArgs {
 };
 
 /// Codes and scales of rows as the asynchronous matrix instruction reads them: kernels/gemm.cu.
-struct ArrangeRowsArgs {
+struct SwizzleArgs {
   const signed char* codes;
   const float* scales;
   unsigned char* out;
@@ -289,7 +289,7 @@ struct ArrangeRowsArgs {
 
 struct AsyncGemmArgs {
   LinearArgs linear;
-  const unsigned char* rows;  // arranged
+  const unsigned char* rows;  // swizzled
 };
 
 /// A second matrix for the same rows, of the same width and kind.
@@ -310,8 +310,8 @@ struct PlainLinearArgs {
   PlainMatrix also;
 };
 
-constexpr int kMaxChosen = 32;  // experts of a row
-constexpr int kBundle = 8;      // rows of one expert that a block multiplies together
+constexpr int kMaxChosen = 32;      // experts of a row
+constexpr int kExpertTileRows = 8;  // rows of one expert that a block multiplies together
 
 struct RouteArgs {
   View scores, out;    // out: [chosen] indices, [chosen] weights
@@ -319,18 +319,18 @@ struct RouteArgs {
   int chosen, renormalised;
 };
 
-/// The pairs (row, place in its route) in bundles of one expert each. Pair: row * chosen + place.
-struct Bundles {
-  int* experts;  // [count] whose bundle it is; -1: none
-  int* pairs;    // [count][kBundle]; -1: none, never the first one
+/// The pairs (row, place in its route) in tiles of one expert each. Pair: row * chosen + place.
+struct ExpertTiles {
+  int* experts;  // [count] whose tile it is; -1: none
+  int* pairs;    // [count][kExpertTileRows]; -1: none, never the first one
   int count;
 };
 
-struct BundleArgs {
+struct ExpertTilesArgs {
   View routes;
-  Bundles to;
+  ExpertTiles to;
   int* sizes;   // [experts] scratch: its pairs,
-  int* firsts;  // its first bundle
+  int* firsts;  // its first tile
   int rows, chosen, experts;
 };
 
@@ -340,7 +340,7 @@ struct ExpertArgs {
   const signed char* codes;
   const float* scales;
   View in, out;  // in: of plain weights; out: a row for each pair
-  Bundles bundles;
+  ExpertTiles expert_tiles;
   int pairs_a_row;      // 1: `in` has a row for each pair
   int tiles, groups;    // of one expert
   int wide, k, padded;  // of plain weights
@@ -361,7 +361,8 @@ struct MixtureRoutes {
   float weights[kMixturePairs][kMixtureRows];
 };
 
-/// Route and Experts of few rows; with the expert that every row passes, and what is added to the sum.
+/// A router and its experts, for few rows; with the expert that every row passes, and what is added to the
+/// sum.
 struct MixtureArgs {
   RouteArgs route;
   MixtureRoutes* routes;
@@ -408,8 +409,8 @@ struct AttendArgs {
   unsigned char* cache;  // of layer 0 of block 0
   long long block_bytes, layer_offset, head_bytes;
   int heads, kv_heads, head_dim, half, gated, kv_bits;
-  int window;                  // positions that a row sees, its own among them; 0: all
-  int causal, shared, v_norm;  // of Attend (program/instructions.h)
+  int sliding_window;          // positions that a row sees, its own among them; 0: all
+  int causal, shared, v_norm;  // of Attention (program/instructions.h)
   int rows, segments, splits;  // splits 0: a block walks all of them and writes the result itself
   int stages;                  // units of the cache in shared memory, 1 to 3
   float eps, scale;

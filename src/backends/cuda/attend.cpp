@@ -30,7 +30,7 @@ int attend_stage_bytes(int dims) { return 2 * kCacheRows * (dims + 8) * 2; }
 
 }  // namespace
 
-Status CudaExecutable::add_rotary(const Attend& op, AttendArgs& args) {
+Status CudaExecutable::add_rotary(const Attention& op, AttendArgs& args) {
   args.half = op.rotary / 2;
   if (op.rotary == 0) return {};
   for (const Rotary& known : rotaries_) {
@@ -41,20 +41,21 @@ Status CudaExecutable::add_rotary(const Attend& op, AttendArgs& args) {
     return {};
   }
   RotaryArgs rotary{};
-  FT_ASSIGN(rotary.frequencies, keep<float>(weights_->upload(op.inverse_frequencies.data(),
-                                                             op.inverse_frequencies.size() * sizeof(float))));
+  FT_ASSIGN(rotary.frequencies,
+            retain<float>(weights_->upload(op.inverse_frequencies.data(),
+                                           op.inverse_frequencies.size() * sizeof(float))));
   if (!op.frequency_axes.empty()) {
     FT_ASSIGN(rotary.axes,
-              keep<unsigned char>(weights_->upload(op.frequency_axes.data(), op.frequency_axes.size())));
+              retain<unsigned char>(weights_->upload(op.frequency_axes.data(), op.frequency_axes.size())));
   }
   const std::size_t bytes =
       static_cast<std::size_t>(options_.max_rows) * static_cast<std::size_t>(args.half) * 4;
   for (float** table : {&rotary.cosines, &rotary.sines}) {
-    kept_.emplace_back(device_, bytes);
-    if (kept_.back().empty())
+    retained_.emplace_back(device_, bytes);
+    if (retained_.back().empty())
       return no_memory(*device_, "activations", static_cast<std::int64_t>(bytes),
                        "use a smaller prompt chunk");
-    *table = kept_.back().at<float>();
+    *table = retained_.back().at<float>();
   }
   rotary.half = args.half;
   rotary.scale = op.rotary_scale;
@@ -68,15 +69,15 @@ Status CudaExecutable::add_rotary(const Attend& op, AttendArgs& args) {
   return {};
 }
 
-Status CudaExecutable::make(const Attend& op) {
+Status CudaExecutable::make(const Attention& op) {
   AttendArgs args{};
   FT_TRY(add_rotary(op, args));
   args.q = view(op.q), args.out = view(op.out);
   if (!op.shared) args.k = view(op.k), args.v = view(op.v);
-  args.window = op.window, args.causal = op.causal ? 1 : 0;
+  args.sliding_window = op.sliding_window, args.causal = op.causal ? 1 : 0;
   args.shared = op.shared ? 1 : 0, args.v_norm = op.v_norm ? 1 : 0;
-  FT_ASSIGN(args.q_norm, keep<float>(weights_->floats(op.q_norm)));
-  FT_ASSIGN(args.k_norm, keep<float>(weights_->floats(op.k_norm)));
+  FT_ASSIGN(args.q_norm, retain<float>(weights_->floats(op.q_norm)));
+  FT_ASSIGN(args.k_norm, retain<float>(weights_->floats(op.k_norm)));
   args.queries = queries_.at<float>();
   args.block_bytes = state_plan_->block_bytes;
   args.layer_offset = state_plan_->caches[static_cast<std::size_t>(op.cache)];

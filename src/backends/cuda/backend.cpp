@@ -13,7 +13,7 @@ std::function<std::shared_ptr<Device>()> substitute_device;
 
 namespace {
 
-constexpr int kChunk = 1024;  // prompt rows of a step: weights are read once for all of them
+constexpr int kPrefillChunk = 1024;  // prompt rows of a step: weights are read once for all of them
 
 class CudaBackend final : public Backend {
  public:
@@ -37,10 +37,10 @@ class CudaBackend final : public Backend {
     return {.block_bytes = plan.block_bytes,
             .slot_bytes = plan.slot_bytes,
             .memory_bytes = device_->free_bytes(),
-            .chunk = kChunk};
+            .prefill_chunk = kPrefillChunk};
   }
-  Status takes(const Program& program) const override { return cuda::takes(program); }
-  double memory_gb_per_s() override { return device_->copy_gb_per_s(); }
+  Status check_supported(const Program& program) const override { return cuda::check_supported(program); }
+  double measured_bandwidth_gb_s() override { return device_->copy_gb_per_s(); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
     return cuda::compile(program, options, device_, weights_, round_, kv_bits_);

@@ -161,18 +161,18 @@ void CudaExecutable::sample(const StepArgs& args) {
 void CudaExecutable::add_draft_tokens(std::span<const std::int32_t> tokens) {
   if (extra_.empty()) return;
   const std::vector<std::int32_t> before(extra_.tokens().begin(), extra_.tokens().end());
-  if (extra_.add(tokens)) fill_spare(before);
+  if (extra_.add(tokens)) fill_extra_head(before);
 }
 
 /// Packs the tiles whose places have other ids than `before`, and uploads the order of columns.
-void CudaExecutable::fill_spare(std::span<const std::int32_t> before) {
+void CudaExecutable::fill_extra_head(std::span<const std::int32_t> before) {
   const std::span<const std::int32_t> now = extra_.tokens();
   for (std::size_t first = 0; first < now.size(); first += kTileOutputs) {
     const std::size_t count = std::min<std::size_t>(kTileOutputs, now.size() - first);
     if (!before.empty() && std::ranges::equal(before.subspan(first, count), now.subspan(first, count)))
       continue;
-    weights_->pack_rows(spare_head_, now.subspan(first, count), static_cast<std::int64_t>(first),
-                        *spare_matrix_);
+    weights_->pack_rows(extra_head_, now.subspan(first, count), static_cast<std::int64_t>(first),
+                        *extra_matrix_);
   }
   std::vector<int> order(static_cast<std::size_t>(vocabulary_));
   std::iota(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(extra_.fixed()), 0);
@@ -190,7 +190,7 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
   using Compiled = Result<std::unique_ptr<Executable>>;
   return format::with_memory_guard("compile the program", "cuda backend", [&]() -> Compiled {
     FT_TRY(check(program));
-    FT_TRY(takes(program));
+    FT_TRY(check_supported(program));
     try {
       auto executable =
           std::make_unique<CudaExecutable>(device, std::move(weights), std::move(round), options, kv_bits);

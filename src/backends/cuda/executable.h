@@ -90,7 +90,7 @@ class CudaExecutable final : public Executable {
     std::shared_ptr<const PackedMatrix> matrix;
     View in, out, residual;
     int outputs = 0;
-    bool logit_rows = false;                   // of the step's wanted rows only
+    bool logit_rows = false;                   // of the step's logit rows only
     int first_weight = 0;                      // of its linear
     std::shared_ptr<const PackedMatrix> also;  // a second one of plain weights, in the same launch
     View also_out;
@@ -105,31 +105,31 @@ class CudaExecutable final : public Executable {
   };
   /// Where the experts' rows lie between their kernels: of all layers in turn.
   struct ExpertSizes {
-    std::int64_t pairs = 0, bundles = 0, experts = 0, inner_floats = 0, out_floats = 0;
+    std::int64_t pairs = 0, expert_tiles = 0, experts = 0, inner_floats = 0, out_floats = 0;
   };
 
   // operations.cpp, attend.cpp, linear.cpp, experts.cpp
   Status reserve(const Program& program);
   void plan_codes(const Weight& weight, int rows);
-  void plan_attend(const Attend& op);
+  void plan_attend(const Attention& op);
   template <class T>
-  Result<const T*> keep(Result<Memory> memory) {
+  Result<const T*> retain(Result<Memory> memory) {
     if (!memory.ok()) return memory.error();
-    kept_.push_back(std::move(*memory));
-    return kept_.back().at<const T>();
+    retained_.push_back(std::move(*memory));
+    return retained_.back().at<const T>();
   }
   Status make(const Embed& op);
   Status make(const Input& op);
   Status make(const Norm& op);
   Status make(const Linear& op);
-  Status make(const Attend& op);
-  Status make(const Conv& op);
+  Status make(const Attention& op);
+  Status make(const CausalConv1d& op);
   Status make(const DeltaRule& op);
   Status make(const GatedNorm& op);
   Status make(const Swiglu& op);
   Status make(const Geglu& op);
-  Status make(const Route& op);
-  Status make(const Experts& op);
+  Status make(const TopKRouter& op);
+  Status make(const MoeMlp& op);
   Status make(const SigmoidGate& op);
   Status make(const Add& op);
   Status make(const LayerNorm& op);
@@ -141,46 +141,46 @@ class CudaExecutable final : public Executable {
   Status make(const Capture& op);
   Status make(const Logits& op);
   Status make(const Sample& op);
-  Status add_rotary(const Attend& op, AttendArgs& args);
+  Status add_rotary(const Attention& op, AttendArgs& args);
   void launch_attend(AttendArgs& args, int queries);
   bool begins_delta_step() const;
-  Status make_spare(const Logits& op);
+  Status make_extra_head(const Logits& op);
   Result<std::shared_ptr<const PackedMatrix>> head_of(const Logits& op);
-  void plan_experts(const Experts& op, int max_weight_bits);
+  void plan_experts(const MoeMlp& op, int max_weight_bits);
   Status reserve_experts();
-  Bundles bundles(int rows, int chosen, int experts) const;
+  ExpertTiles expert_tiles(int rows, int chosen, int experts) const;
   Status add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
-                             const Experts& op);
-  void add_bundles(const Experts& op);
-  Status add_inner(const Experts& op, View gates, View ups);
+                             const MoeMlp& op);
+  void add_expert_tiles(const MoeMlp& op);
+  Status add_inner(const MoeMlp& op, View gates, View ups);
   void add_expert_product(const ExpertProduct& product, int chosen, int experts);
   void find_mixtures(const Program& program);
   const Mixture* mixture_with(int number) const;
   void leave_to_mixture(std::size_t first, const Mixture& mixture);
-  bool takes(const Mixture& mixture, int rows) const;
-  Result<std::shared_ptr<const PackedMatrix>> experts_matrix(const Experts& op, bool inner, int max_bits);
+  bool supports(const Mixture& mixture, int rows) const;
+  Result<std::shared_ptr<const PackedMatrix>> experts_matrix(const MoeMlp& op, bool inner, int max_bits);
   Status make_mixture(const Mixture& mixture);
   void add_mixture(const MixtureArgs& made, const Mixture& mixture, View in, int experts);
   void add_expert_codes(View in, int chosen, const WeightKind& kind);
-  void add_activation(const Experts& op, View gate, View up);
+  void add_activation(const MoeMlp& op, View gate, View up);
   void add_pair(const char* kernel, View a, View b, View out);
   void add_scale(View in, View out, float factor);
   void add_soft_cap(const Logits& op);
   Result<std::vector<Product>> products_of(const Linear& op);
   void add_product(const Product& product, int row_id);
   void add_plain_product(const Product& product);
-  void add_codes(View in, int row_id, int cols, int group, bool logit_rows, const RowSource& instead);
+  void add_codes(View in, int row_id, int cols, int group, bool logit_rows, const FusedProducer& instead);
   bool streams(const WeightKind& kind) const;
   bool launch_async(const LinearArgs& args);
-  bool launch_stream(const LinearArgs& args, const RowSource& source);
-  const unsigned char* arrange(const LinearArgs& args, int height);
-  static bool makes_codes(const RowSource& source, int rows, int cols);
-  void offer_source(Row out, const RowSource& source);
+  bool launch_stream(const LinearArgs& args, const FusedProducer& producer);
+  const unsigned char* swizzle(const LinearArgs& args, int height);
+  static bool makes_codes(const FusedProducer& producer, int rows, int cols);
+  void offer_producer(Row out, const FusedProducer& producer);
   /// What was offered for the row; kFromCodes: nothing.
-  RowSource offered(Row out) const { return out.id == source_row_ ? source_ : RowSource{}; }
+  FusedProducer offered(Row out) const { return out.id == producer_row_ ? producer_ : FusedProducer{}; }
   int codes_group_after(Row out) const;
   bool codes_suffice(Row out, int group) const;
-  CodesOut codes_for_next(Row out, View& rows);
+  QuantisedRowsOut codes_for_next(Row out, View& rows);
   View view(Row row) const { return plan_->view(row, arena_.at()); }
 
   // executable.cpp
@@ -198,7 +198,7 @@ class CudaExecutable final : public Executable {
   void launch_samples(const SampleArgs& args, DeviceSamples kind, int rows);
   void expect_samples(const StepArgs& args);
   void sample(const StepArgs& args);
-  void fill_spare(std::span<const std::int32_t> before);
+  void fill_extra_head(std::span<const std::int32_t> before);
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<WeightStore> weights_;
@@ -214,22 +214,22 @@ class CudaExecutable final : public Executable {
   StepMemory step_;
   SampleMemory late_;
 
-  Memory arena_, codes_, code_scales_, arranged_, logits_memory_, queries_, partials_;
+  Memory arena_, codes_, code_scales_, swizzled_, logits_memory_, queries_, partials_;
   ExpertSizes expert_sizes_;
-  Memory expert_rows_, bundle_memory_, mixture_rows_;
+  Memory expert_rows_, expert_tile_memory_, mixture_rows_;
   std::vector<Mixture> mixtures_;
   std::int64_t mixture_bytes_ = 0;
   bool mixture_codes_there_ = false;  // codes_ holds the rows of the mixture's first linear after it
-  std::int64_t code_bytes_ = 0, code_scale_floats_ = 0, arranged_bytes_ = 0, query_floats_ = 0,
+  std::int64_t code_bytes_ = 0, code_scale_floats_ = 0, swizzled_bytes_ = 0, query_floats_ = 0,
                partial_floats_ = 0;
   int codes_row_ = -1, codes_group_ = 0;  // what codes_ holds where the next operation runs
-  RowSource source_{};                    // what the next linear may make codes from, if it reads this row
-  int source_row_ = -1;
-  DeltaStepArgs delta_step_{};  // of the convolution and delta rule before a gated norm,
-  int delta_step_end_ = -1;     // which is this instruction
-  std::vector<Memory> kept_;    // vectors, small matrices, tables
+  FusedProducer producer_{};              // what the next linear may make codes from, if it reads this row
+  int producer_row_ = -1;
+  DeltaStepArgs delta_step_{};    // of the convolution and delta rule before a gated norm,
+  int delta_step_end_ = -1;       // which is this instruction
+  std::vector<Memory> retained_;  // vectors, small matrices, tables
   struct Rotary {
-    const Attend* op;
+    const Attention* op;
     const float *cosines, *sines;
   };
   std::vector<Rotary> rotaries_;
@@ -238,8 +238,8 @@ class CudaExecutable final : public Executable {
   std::int64_t vocabulary_ = 0;
   std::vector<std::int32_t> ids_;
   ExtraIdTable extra_;
-  Weight spare_head_;
-  std::shared_ptr<PackedMatrix> spare_matrix_;
+  Weight extra_head_;
+  std::shared_ptr<PackedMatrix> extra_matrix_;
   Memory order_;  // column of the product by column of the logits
   std::int64_t fixed_columns_ = 0;
   View logits_{};
@@ -262,6 +262,6 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
                                             std::shared_ptr<WeightStore> weights,
                                             std::shared_ptr<RoundTokens> round, int kv_bits);
 /// kUnsupported, with what is lacking, if compile() would refuse the program for want of a kernel.
-Status takes(const Program& program);
+Status check_supported(const Program& program);
 
 }  // namespace ft::cuda

@@ -1,6 +1,6 @@
 // A mixture of experts (kernels/experts.cu): the experts' matrices are one packed matrix, gate and up of an
-// expert side by side where they are stored alike; a step's (row, expert) pairs are bundled by expert once
-// for all three products.
+// expert side by side where they are stored alike; a step's (row, expert) pairs are sorted into tiles of one
+// expert once for all three products.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -9,16 +9,16 @@
 namespace ft::cuda {
 namespace {
 
-/// Bundles of `pairs` pairs: each expert has at most one that is not full.
-int most_bundles(std::int64_t pairs, std::int64_t experts) {
-  return static_cast<int>(std::min(pairs, experts + pairs / kBundle));
+/// Tiles that `pairs` pairs need at most: each expert has at most one that is not full.
+int max_expert_tiles(std::int64_t pairs, std::int64_t experts) {
+  return static_cast<int>(std::min(pairs, experts + pairs / kExpertTileRows));
 }
 
 }  // namespace
 
-Status CudaExecutable::make(const Route& op) {
+Status CudaExecutable::make(const TopKRouter& op) {
   RouteArgs args{view(op.scores), view(op.out), nullptr, op.chosen, op.renormalised ? 1 : 0};
-  FT_ASSIGN(args.scale, keep<float>(weights_->floats(op.scale)));
+  FT_ASSIGN(args.scale, retain<float>(weights_->floats(op.scale)));
   operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
     device_->launch({"route", {shape.rows}, 256}, &args);
   });
@@ -27,7 +27,7 @@ Status CudaExecutable::make(const Route& op) {
 
 // ---- memory ----
 
-void CudaExecutable::plan_experts(const Experts& op, int max_weight_bits) {
+void CudaExecutable::plan_experts(const MoeMlp& op, int max_weight_bits) {
   const std::int64_t pairs = std::int64_t{options_.max_rows} * op.chosen();
   const auto count = static_cast<std::int64_t>(op.gate.size());
   for (const Weight* weight : {&op.gate[0], &op.up[0]})
@@ -35,7 +35,7 @@ void CudaExecutable::plan_experts(const Experts& op, int max_weight_bits) {
   plan_codes(requantised_as(op.down[0], max_weight_bits), static_cast<int>(pairs));
   ExpertSizes& sizes = expert_sizes_;
   sizes.pairs = std::max(sizes.pairs, pairs);
-  sizes.bundles = std::max<std::int64_t>(sizes.bundles, most_bundles(pairs, count));
+  sizes.expert_tiles = std::max<std::int64_t>(sizes.expert_tiles, max_expert_tiles(pairs, count));
   sizes.experts = std::max(sizes.experts, count);
   sizes.inner_floats = std::max(sizes.inner_floats, pairs * 2 * round_up(op.size(), kTileOutputs));
   sizes.out_floats = std::max(sizes.out_floats, pairs * round_up(op.out.width, kTileOutputs));
@@ -44,11 +44,11 @@ void CudaExecutable::plan_experts(const Experts& op, int max_weight_bits) {
 Status CudaExecutable::reserve_experts() {
   const ExpertSizes& sizes = expert_sizes_;
   if (sizes.pairs == 0) return {};
-  const std::int64_t ints = sizes.bundles * (1 + kBundle) + 2 * sizes.experts;
+  const std::int64_t ints = sizes.expert_tiles * (1 + kExpertTileRows) + 2 * sizes.experts;
   expert_rows_ = Memory(device_, static_cast<std::size_t>((sizes.inner_floats + sizes.out_floats) * 4));
-  bundle_memory_ = Memory(device_, static_cast<std::size_t>(ints * 4));
+  expert_tile_memory_ = Memory(device_, static_cast<std::size_t>(ints * 4));
   mixture_rows_ = Memory(device_, static_cast<std::size_t>(mixture_bytes_));
-  if (!expert_rows_.empty() && !bundle_memory_.empty() && !mixture_rows_.empty()) {
+  if (!expert_rows_.empty() && !expert_tile_memory_.empty() && !mixture_rows_.empty()) {
     device_->clear(mixture_rows_.at(), mixture_rows_.bytes());  // a block copies routes that a step lacks too
     return {};
   }
@@ -57,10 +57,10 @@ Status CudaExecutable::reserve_experts() {
                    "use a smaller prompt chunk");
 }
 
-/// Those of a step of `rows` rows: the experts of all bundles, then the pairs of all.
-Bundles CudaExecutable::bundles(int rows, int chosen, int experts) const {
-  int* const at = bundle_memory_.at<int>();
-  return {at, at + expert_sizes_.bundles, most_bundles(std::int64_t{rows} * chosen, experts)};
+/// Those of a step of `rows` rows: the experts of all tiles, then the pairs of all.
+ExpertTiles CudaExecutable::expert_tiles(int rows, int chosen, int experts) const {
+  int* const at = expert_tile_memory_.at<int>();
+  return {at, at + expert_sizes_.expert_tiles, max_expert_tiles(std::int64_t{rows} * chosen, experts)};
 }
 
 // ---- launches ----
@@ -84,8 +84,8 @@ void CudaExecutable::add_expert_product(const ExpertProduct& product, int chosen
                      : kernel_name(fmt::format("expert_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0));
   const int blocks = kind.bits == 0 ? product.tiles * kTileOutputs / 8 : product.tiles;
   operations_.emplace_back([=, this](const StepShape& shape, const Places&) mutable {
-    args.bundles = bundles(shape.rows, chosen, experts);
-    device_->launch({kernel, {blocks, args.bundles.count}, 256}, &args);
+    args.expert_tiles = expert_tiles(shape.rows, chosen, experts);
+    device_->launch({kernel, {blocks, args.expert_tiles.count}, 256}, &args);
   });
 }
 
@@ -100,7 +100,7 @@ void CudaExecutable::add_expert_codes(View in, int chosen, const WeightKind& kin
 }
 
 /// In place of the gate: each thread reads what it writes.
-void CudaExecutable::add_activation(const Experts& op, View gate, View up) {
+void CudaExecutable::add_activation(const MoeMlp& op, View gate, View up) {
   const PairArgs args{gate, up, gate, {}};
   const char* const kernel = op.activation == Activation::kSilu ? "swiglu" : "geglu";
   operations_.emplace_back([this, args, kernel, chosen = op.chosen()](const StepShape& shape, const Places&) {
@@ -109,7 +109,7 @@ void CudaExecutable::add_activation(const Experts& op, View gate, View up) {
 }
 
 Status CudaExecutable::add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
-                                           const Experts& op) {
+                                           const MoeMlp& op) {
   const int count = static_cast<int>(op.gate.size());
   FT_ASSIGN(product.matrix, weights_->matrix(weights));
   product.tiles = static_cast<int>(product.matrix->outputs / kTileOutputs) / count;
@@ -117,16 +117,16 @@ Status CudaExecutable::add_expert_products(const std::vector<const Weight*>& wei
   return {};
 }
 
-void CudaExecutable::add_bundles(const Experts& op) {
-  BundleArgs args{};
+void CudaExecutable::add_expert_tiles(const MoeMlp& op) {
+  ExpertTilesArgs args{};
   args.routes = view(op.routes);
   args.chosen = op.chosen(), args.experts = static_cast<int>(op.gate.size());
-  args.sizes = bundle_memory_.at<int>() + expert_sizes_.bundles * (1 + kBundle);
+  args.sizes = expert_tile_memory_.at<int>() + expert_sizes_.expert_tiles * (1 + kExpertTileRows);
   args.firsts = args.sizes + expert_sizes_.experts;
   operations_.emplace_back([this, args](const StepShape& shape, const Places&) mutable {
     args.rows = shape.rows;
-    args.to = bundles(shape.rows, args.chosen, args.experts);
-    device_->launch({"bundle_pairs", {1}, 256}, &args);
+    args.to = expert_tiles(shape.rows, args.chosen, args.experts);
+    device_->launch({"tile_pairs", {1}, 256}, &args);
   });
 }
 
@@ -159,7 +159,7 @@ std::vector<const Weight*> side_by_side(const ExpertList& a, const ExpertList& b
 }  // namespace
 
 /// activation(gate * in) * (up * in) of each pair, where `gates` is.
-Status CudaExecutable::add_inner(const Experts& op, View gates, View ups) {
+Status CudaExecutable::add_inner(const MoeMlp& op, View gates, View ups) {
   FT_ASSIGN(const ExpertList gate, list_of(op.gate, *weights_, program_->max_weight_bits()));
   FT_ASSIGN(const ExpertList up, list_of(op.up, *weights_, program_->max_weight_bits()));
   ExpertProduct product{{}, 0, view(op.in), gates, op.chosen()};
@@ -180,7 +180,7 @@ Status CudaExecutable::add_inner(const Experts& op, View gates, View ups) {
 }
 
 /// Gate and up of each expert side by side, or down of each.
-Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::experts_matrix(const Experts& op, bool inner,
+Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::experts_matrix(const MoeMlp& op, bool inner,
                                                                            int max_bits) {
   FT_ASSIGN(const ExpertList first, list_of(inner ? op.gate : op.down, *weights_, max_bits));
   if (!inner) return weights_->matrix(first.pointers());
@@ -188,8 +188,8 @@ Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::experts_matrix(const
   return weights_->matrix(side_by_side(first, second));
 }
 
-Status CudaExecutable::make(const Experts& op) {
-  add_bundles(op);
+Status CudaExecutable::make(const MoeMlp& op) {
+  add_expert_tiles(op);
   const int size = op.size(), padded = static_cast<int>(round_up(size, kTileOutputs));
   float* const rows = expert_rows_.at<float>();
   const View gates{rows, 2 * padded, size}, ups{rows + padded, 2 * padded, size};

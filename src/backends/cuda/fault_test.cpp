@@ -284,7 +284,7 @@ TEST_F(CudaFaults, AutoSaysWhyItLeavesTheGpu) {
   options.notice = [&said](const std::string& why) { said = why; };
   const auto choose = [&](Status suits) {
     said.clear();
-    options.suits = [suits](const Backend&) { return suits; };
+    options.check_device = [suits](const Backend&) { return suits; };
     return choose_backend(options, make_backend_on(*open(), 16));
   };
   EXPECT_EQ((*choose({}))->name(), "cuda");

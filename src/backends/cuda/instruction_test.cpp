@@ -107,9 +107,9 @@ TEST_P(CudaInstruction, MixturesOfExperts) {
                            Kind{3, 2, 192, 128, 8, true}, Kind{5, 1, 64, 50, 4, false}}) {
     Program program;
     const Row in = program.input(kind.width + kind.experts + 1), x = part(program, in, 0, kind.width);
-    Route route{part(program, in, kind.width, kind.experts), kind.chosen, !kind.gemma, {}, {}};
+    TopKRouter route{part(program, in, kind.width, kind.experts), kind.chosen, !kind.gemma, {}, {}};
     if (kind.gemma) route.scale = random_.plain(Format::kBf16, 1, kind.experts, 0.5F, 1);
-    Experts experts;
+    MoeMlp experts;
     experts.in = x, experts.routes = program.append(route);
     experts.activation = kind.gemma ? Activation::kGeluTanh : Activation::kSilu;
     const auto matrix = [&](int rows, int cols, bool affine) {
@@ -147,9 +147,9 @@ TEST_P(CudaInstruction, AMixtureOfFewRowsHasTheBitsOfManyRows) {
     }
     const std::vector<Row> rows = program.linear(x, weights);
     const Row inner = kind.shared > 0 ? program.swiglu(rows[1], rows[2]) : Row{};
-    Route route{rows[0], kind.chosen, !kind.gemma, {}, {}};
+    TopKRouter route{rows[0], kind.chosen, !kind.gemma, {}, {}};
     if (kind.gemma) route.scale = random_.plain(Format::kBf16, 1, kind.experts, 0.5F, 1);
-    Experts experts;
+    MoeMlp experts;
     experts.in = x, experts.routes = program.append(route);
     experts.activation = kind.gemma ? Activation::kGeluTanh : Activation::kSilu;
     for (int e = 0; e < kind.experts; ++e) {
@@ -184,7 +184,7 @@ TEST_P(CudaInstruction, RoutesOfEqualScores) {
   constexpr int kExperts = 37, kChosen = 6;
   Program program;
   const Row in = program.input(kExperts);
-  program.capture("out", program.append(Route{in, kChosen, true, {}, {}}));
+  program.capture("out", program.append(TopKRouter{in, kChosen, true, {}, {}}));
   std::vector<float> rows(static_cast<std::size_t>(kRows * kExperts));
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(random_.below(4)) - 2.0F;
   for (std::size_t i = 5; i < rows.size(); i += 41) rows[i] = -0.0F;

@@ -74,7 +74,7 @@ TEST(CudaKernelChoice, SlicesOfUnequalSizesHaveKernelsOfTheirOwn) {
   EXPECT_TRUE(takes(5376, 1, "stream_uneven_2_6"));
   EXPECT_TRUE(takes(5376, 4, "stream_uneven_4_6"));
   EXPECT_TRUE(takes(21504, 1, "stream_2_6"));
-  EXPECT_TRUE(takes(5376, 40, "stream_rows_6"));
+  EXPECT_TRUE(takes(5376, 40, "splitk_cluster_gemm_6"));
 }
 
 }  // namespace

@@ -23,10 +23,10 @@ int stream_bytes(const LinearArgs& args, int columns, int chunk, int stages) {
          8 * (2 * stages + 5);
 }
 
-constexpr int kGemmFrom = 32;            // more rows than this suit the kernel for prompts,
-constexpr int kGemmTiles = 8;            // whose blocks have eight tiles (kernels/gemm.cu)
-constexpr int kMaxSourceFloats = 8192;   // that each block reads to make codes
-constexpr int kStreamBytes = 180 << 10;  // of the shared memory of an SM, where four stages fit in it
+constexpr int kGemmFrom = 32;             // more rows than this suit the kernel for prompts,
+constexpr int kGemmTiles = 8;             // whose blocks have eight tiles (kernels/gemm.cu)
+constexpr int kMaxProducerFloats = 8192;  // that each block reads to make codes
+constexpr int kStreamBytes = 180 << 10;   // of the shared memory of an SM, where four stages fit in it
 
 /// The streaming linear of up to `rows` rows. `even`: its slices of K are equal.
 const char* stream_name(int rows, int chunk, bool even) {
@@ -43,15 +43,15 @@ const char* stream_name(int rows, int chunk, bool even) {
   return names[static_cast<std::size_t>(rows)][static_cast<std::size_t>(chunk)][even ? 1 : 0];
 }
 
-/// At most 16 rows; false if they do not fit. `source`: of codes that are not in memory.
-bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source) {
+/// At most 16 rows; false if they do not fit. `producer`: of codes that are not in memory.
+bool launch_pass(Device& device, const LinearArgs& args, const FusedProducer& producer) {
   const int columns = args.rows <= 8 ? 1 : 2, of_slice = slice_groups(args.groups),
             chunk = piece_groups(of_slice);
   constexpr int kMaxStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
   const int blocks = std::min(args.tiles, device.facts().processors);
   // Not all that a block will read: x would wait for it.
   const int half = parts_of(args.tiles, blocks) * parts_of(of_slice, chunk) / 2;
-  StreamArgs stream{args, source, 0, std::clamp(half, 1, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany)};
+  StreamArgs stream{args, producer, 0, std::clamp(half, 1, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany)};
   const auto bytes_at = [&](int stages) { return stream_bytes(args, columns, chunk, stages); };
   // Enough in flight, and room for the blocks of the small kernels after it, which so begin early.
   while (stream.stages < kMaxStages && bytes_at(stream.stages + 1) <= device.facts().shared_bytes &&
@@ -59,7 +59,7 @@ bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source
     ++stream.stages;
   if (stream.stages < 2) return false;
   const int rows = args.rows <= 2 ? 2 : args.rows <= 4 ? 4 : args.rows <= 8 ? 8 : 16;
-  device.launch({stream_name(rows, chunk, args.groups % kSlices == 0),
+  device.launch({stream_name(rows, chunk, args.groups % kSplitK == 0),
                  {blocks},
                  320,
                  stream_bytes(args, columns, chunk, stream.stages)},
@@ -68,27 +68,27 @@ bool launch_pass(Device& device, const LinearArgs& args, const RowSource& source
 }
 
 /// The linear of 9 to 64 rows at the memory's speed (kernels/hopper_rows.cu); false if it does not suit.
-bool launch_rows(Device& device, const LinearArgs& args) {
+bool launch_splitk_cluster_gemm(Device& device, const LinearArgs& args) {
   constexpr int kThreads = 352, kSums = 3, kChunk = 3, kRecord = 576, kMaxStages = 12, kMinStages = 3;
   constexpr int kEarly = 3, kMaxColumns = 8, kRoom = 200 << 10;
   int columns = std::max(2, parts_of(args.rows, 8));
   if (columns > kMaxColumns) return false;
   if (columns > 4) columns = columns <= 6 ? 6 : 8;
-  if (args.groups < kSlices) return false;
+  if (args.groups < kSplitK) return false;
   const int groups = slice_groups(args.groups), stage = 8 * (columns <= 4 ? 2 : 1) * kChunk * kRecord;
   const int fixed = args.rows * (groups * 64 + (groups % 2 == 0 ? 64 : 0)) + columns * groups * 64 +
-                    kSums * kSlices * columns * 512 + 8 * (2 * kSums + 1);
+                    kSums * kSplitK * columns * 512 + 8 * (2 * kSums + 1);
   const int room = std::min(device.facts().shared_bytes, std::max(kRoom, fixed + 4 * (stage + 16)));
   const int stages = std::min(kMaxStages, (room - fixed) / (stage + 16));
   if (stages < kMinStages) return false;
-  Launch launch{kernel_name(fmt::format("stream_rows_{}", columns)),
-                {kSlices},
+  Launch launch{kernel_name(fmt::format("splitk_cluster_gemm_{}", columns)),
+                {kSplitK},
                 kThreads,
                 fixed + stages * (stage + 16)};
   const int clusters = std::min(device.clusters(launch), parts_of(args.tiles, 8));
   if (clusters == 0) return false;
-  const StreamRowsArgs rows{args, stages, kEarly};
-  launch.grid.x = clusters * kSlices;
+  const SplitKGemmArgs rows{args, stages, kEarly};
+  launch.grid.x = clusters * kSplitK;
   device.launch(launch, &rows);
   return true;
 }
@@ -148,23 +148,23 @@ int async_rows(int rows, int tiles, int processors) {
 }  // namespace
 
 /// The codes of the step's rows in blocks of `height` rows, group by group.
-const unsigned char* CudaExecutable::arrange(const LinearArgs& args, int height) {
-  auto* const arranged = arranged_.at<unsigned char>();
-  const ArrangeRowsArgs rows{args.codes, args.scales, arranged, args.rows, args.groups, height};
+const unsigned char* CudaExecutable::swizzle(const LinearArgs& args, int height) {
+  auto* const swizzled = swizzled_.at<unsigned char>();
+  const SwizzleArgs rows{args.codes, args.scales, swizzled, args.rows, args.groups, height};
   const int whole = static_cast<int>(round_up(args.rows, height));
-  device_->launch({"arrange_rows", {parts_of(args.groups, 4), parts_of(whole, 64)}, 256}, &rows);
-  return arranged;
+  device_->launch({"swizzle_activations", {parts_of(args.groups, 4), parts_of(whole, 64)}, 256}, &rows);
+  return swizzled;
 }
 
 /// The linear of few rows at the memory's speed: with the codes of all rows in shared memory, or, of up to 32
 /// rows, with pieces of them; false if it does not suit.
-bool CudaExecutable::launch_stream(const LinearArgs& args, const RowSource& source) {
-  if (args.rows <= 16 && launch_pass(*device_, args, source)) return true;
-  if (launch_rows(*device_, args)) return true;
+bool CudaExecutable::launch_stream(const LinearArgs& args, const FusedProducer& producer) {
+  if (args.rows <= 16 && launch_pass(*device_, args, producer)) return true;
+  if (launch_splitk_cluster_gemm(*device_, args)) return true;
   constexpr int kHalf = 32;  // rows that fit where 64 do not
   if (args.rows <= kHalf || args.rows > 2 * kHalf) return false;
-  return launch_rows(*device_, rows_from(args, 0, kHalf)) &&
-         launch_rows(*device_, rows_from(args, kHalf, args.rows - kHalf));
+  return launch_splitk_cluster_gemm(*device_, rows_from(args, 0, kHalf)) &&
+         launch_splitk_cluster_gemm(*device_, rows_from(args, kHalf, args.rows - kHalf));
 }
 
 /// The linear of many rows by Hopper's asynchronous matrix instruction; false if it does not suit.
@@ -173,7 +173,7 @@ bool CudaExecutable::launch_async(const LinearArgs& args) {
   const int height = async_rows(args.rows, args.tiles, device_->facts().processors);
   if (height == 0 || async_bytes(height) > device_->facts().shared_bytes) return false;
   const int blocks = parts_of(args.rows, height);
-  const AsyncGemmArgs gemm{args, arrange(args, height)};
+  const AsyncGemmArgs gemm{args, swizzle(args, height)};
   device_->launch({kernel_name(fmt::format("async_gemm_{}", height)),
                    {std::min(blocks * parts_of(args.tiles, kTiles), device_->facts().processors)},
                    kThreads,
@@ -187,15 +187,15 @@ bool CudaExecutable::streams(const WeightKind& kind) const {
 }
 
 /// Whether a linear makes the codes of a step's rows itself, so that their own kernel has nothing to do.
-bool CudaExecutable::makes_codes(const RowSource& source, int rows, int cols) {
-  if (source.kind == kFromCodes || rows > kSourceRows) return false;
-  return rows * cols <= kMaxSourceFloats;
+bool CudaExecutable::makes_codes(const FusedProducer& producer, int rows, int cols) {
+  if (producer.kind == kFromCodes || rows > kProducerRows) return false;
+  return rows * cols <= kMaxProducerFloats;
 }
 
 /// What the linear after the instruction that is being made may take in place of codes: if it is one product
 /// and nobody else reads the row.
-void CudaExecutable::offer_source(Row out, const RowSource& source) {
-  source_ = {}, source_row_ = -1;
+void CudaExecutable::offer_producer(Row out, const FusedProducer& producer) {
+  producer_ = {}, producer_row_ = -1;
   const auto next = static_cast<std::size_t>(number_) + 1;
   if (!codes_suffice(out, 64)) return;
   const auto& linear = std::get<Linear>(program_->instructions()[next]);
@@ -203,12 +203,12 @@ void CudaExecutable::offer_source(Row out, const RowSource& source) {
     const auto kind = kind_of(requantised_as(stored, program_->max_weight_bits()));
     if (!kind.ok() || !streams(*kind)) return;
   }
-  source_ = source, source_row_ = out.id;
+  producer_ = producer, producer_row_ = out.id;
 }
 
 /// Codes of the rows where they are not there yet. `instead`: what the product makes them from if it can.
 void CudaExecutable::add_codes(View in, int row_id, int cols, int group, bool logit_rows,
-                               const RowSource& instead) {
+                               const FusedProducer& instead) {
   if (!logit_rows && codes_row_ == row_id && codes_group_ == group) return;
   codes_row_ = logit_rows || instead.kind != kFromCodes ? -1 : row_id, codes_group_ = group;
   QuantiseArgs args{in, nullptr, {codes_.at<signed char>(), code_scales_.at<float>(), cols, group}};
@@ -253,11 +253,11 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
   const WeightKind kind = matrix.kind;
   if (kind.bits == 0) return add_plain_product(product);
   const bool there = codes_row_ == row_id && codes_group_ == kind.group, streamed = streams(kind);
-  RowSource source{};
-  if (there && row_id == source_row_) source = source_;
-  if (!there && streamed && !product.logit_rows) source = {kFromRows, product.in, nullptr, 0};
-  if (product.logit_rows) source = {};
-  add_codes(product.in, row_id, static_cast<int>(matrix.cols), kind.group, product.logit_rows, source);
+  FusedProducer producer{};
+  if (there && row_id == producer_row_) producer = producer_;
+  if (!there && streamed && !product.logit_rows) producer = {kFromRows, product.in, nullptr, 0};
+  if (product.logit_rows) producer = {};
+  add_codes(product.in, row_id, static_cast<int>(matrix.cols), kind.group, product.logit_rows, producer);
   LinearArgs args{};
   args.records = matrix.memory.at<unsigned char>();
   args.codes = codes_.at<signed char>();
@@ -270,16 +270,16 @@ void CudaExecutable::add_product(const Product& product, int row_id) {
   const auto name = [&](int columns) {
     return kernel_name(fmt::format("linear_{}_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0, columns));
   };
-  const char *small_batch = name(1), *many = name(4);
+  const char *one_column = name(1), *many = name(4);
   operations_.emplace_back([=, this](const StepShape& shape, const Places&) mutable {
     args.rows = logit_rows ? shape.logit_rows : shape.rows;
     if (args.rows == 0) return;
-    const bool makes = makes_codes(source, args.rows, args.groups * 64);
-    if (streamed && launch_stream(args, makes ? source : RowSource{})) return;
+    const bool makes = makes_codes(producer, args.rows, args.groups * 64);
+    if (streamed && launch_stream(args, makes ? producer : FusedProducer{})) return;
     if (device_->facts().async_products && kind == kStreamedKind && launch_async(args)) return;
     if (kind.group == 64 && args.rows > kGemmFrom) return launch_gemm(*device_, args, kind);
     const bool one = args.rows <= 8;
-    device_->launch({one ? small_batch : many, {args.tiles, one ? 1 : parts_of(args.rows, 32)}, 256}, &args);
+    device_->launch({one ? one_column : many, {args.tiles, one ? 1 : parts_of(args.rows, 32)}, 256}, &args);
   });
 }
 

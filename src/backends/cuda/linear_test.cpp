@@ -95,7 +95,7 @@ TEST_P(CudaLinear, HasTheBitsOfItsDefinition) {
 INSTANTIATE_TEST_SUITE_P(Devices, CudaLinear, testing::ValuesIn(cuda_devices()),
                          [](const auto& device) { return device.param == "auto" ? "gpu" : device.param; });
 
-/// Every byte of arranged rows, by its definition (kernels/gemm.cu): word c + 4 t of a row's group is word t
+/// Every byte of swizzled rows, by its definition (kernels/gemm.cu): word c + 4 t of a row's group is word t
 /// of its part c; scales stay in eights of rows; rows beyond the last are zeros.
 TEST(CudaArrangedRows, HaveEachWordWhereTheMatrixInstructionReadsIt) {
 #if FORETOKEN_EMULATES_CUDA
@@ -106,9 +106,9 @@ TEST(CudaArrangedRows, HaveEachWordWhereTheMatrixInstructionReadsIt) {
   const cuda::Memory scales(device, std::size_t{9} * kGroups * 64);
   for (std::size_t i = 0; i < codes.bytes(); ++i) codes.at<std::uint8_t>()[i] = i * 7 % 251;
   for (std::size_t i = 0; i < scales.bytes() / 4; ++i) scales.at<float>()[i] = static_cast<float>(i);
-  const cuda::ArrangeRowsArgs args{
+  const cuda::SwizzleArgs args{
       codes.at<signed char>(), scales.at<float>(), out.at<unsigned char>(), kRows, kGroups, kTile};
-  device->launch({"arrange_rows", {2, 2}, 256}, &args);
+  device->launch({"swizzle_activations", {2, 2}, 256}, &args);
   device->wait();
   for (int row = 0; row < kBlocks * kTile; ++row) {
     for (int g = 0; g < kGroups; ++g) {

@@ -1,4 +1,4 @@
-// The end of a program: the LM head with its spare rows, the order of columns, sampling.
+// The end of a program: the LM head with its extra rows, the order of columns, sampling.
 #include <algorithm>
 
 #include "backends/cuda/executable.h"
@@ -8,21 +8,21 @@ namespace ft::cuda {
 /// The rows of the head that have fixed columns: those of the whole head, if they are its first ones.
 Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::head_of(const Logits& op) {
   const auto count = std::ssize(op.ids);
-  if (op.ids.empty() || op.ids.back() == count - 1) return weights_->matrix({&op.head});
-  FT_ASSIGN(const std::shared_ptr<PackedMatrix> matrix, weights_->room(op.head, count));
-  weights_->pack_rows(op.head, op.ids, 0, *matrix);
+  if (op.ids.empty() || op.ids.back() == count - 1) return weights_->matrix({&op.lm_head});
+  FT_ASSIGN(const std::shared_ptr<PackedMatrix> matrix, weights_->room(op.lm_head, count));
+  weights_->pack_rows(op.lm_head, op.ids, 0, *matrix);
   return std::shared_ptr<const PackedMatrix>(matrix);
 }
 
-Status CudaExecutable::make_spare(const Logits& op) {
+Status CudaExecutable::make_extra_head(const Logits& op) {
   extra_ = ExtraIdTable(op);
   if (extra_.empty()) return {};
-  spare_head_ = op.head;
-  FT_ASSIGN(spare_matrix_, weights_->room(op.head, op.extra.count));
+  extra_head_ = op.lm_head;
+  FT_ASSIGN(extra_matrix_, weights_->room(op.lm_head, op.extra.count));
   order_ = Memory(device_, static_cast<std::size_t>(vocabulary_) * sizeof(int));
   if (order_.empty())
     return no_memory(*device_, "the order of columns", vocabulary_ * 4, "use a smaller model");
-  fill_spare({});
+  fill_extra_head({});
   return {};
 }
 
@@ -35,9 +35,9 @@ Status CudaExecutable::make(const Logits& op) {
   if (!ids_.empty()) device_->copy_in(id_memory_.at(), ids_.data(), ids_.size() * sizeof(int));
   Product product;
   FT_ASSIGN(product.matrix, head_of(op));
-  const std::int64_t fixed = op.ids.empty() ? op.head.rows : std::ssize(op.ids);
+  const std::int64_t fixed = op.ids.empty() ? op.lm_head.rows : std::ssize(op.ids);
   fixed_columns_ = round_up(fixed, kTileOutputs);
-  FT_TRY(make_spare(op));
+  FT_TRY(make_extra_head(op));
   const std::int64_t extra = round_up(op.extra.count, kTileOutputs), columns = fixed_columns_ + extra;
   logits_memory_ = Memory(device_, static_cast<std::size_t>(columns * options_.max_logit_rows * 4));
   if (logits_memory_.empty())
@@ -51,13 +51,13 @@ Status CudaExecutable::make(const Logits& op) {
   logits_ = all;
   if (extra_.empty()) return add_soft_cap(op), Status();
   Product rest = product;
-  rest.matrix = spare_matrix_;
+  rest.matrix = extra_matrix_;
   rest.out.data += fixed_columns_;
   rest.outputs = op.extra.count;
   add_product(rest, op.in.id);
-  kept_.emplace_back(device_, static_cast<std::size_t>(vocabulary_ * options_.max_logit_rows * 4));
-  if (kept_.back().empty()) return no_memory(*device_, "logits", vocabulary_ * 4, "use a smaller model");
-  logits_ = {kept_.back().at<float>(), static_cast<int>(vocabulary_), static_cast<int>(vocabulary_)};
+  retained_.emplace_back(device_, static_cast<std::size_t>(vocabulary_ * options_.max_logit_rows * 4));
+  if (retained_.back().empty()) return no_memory(*device_, "logits", vocabulary_ * 4, "use a smaller model");
+  logits_ = {retained_.back().at<float>(), static_cast<int>(vocabulary_), static_cast<int>(vocabulary_)};
   const ArrangeArgs args{all, logits_, order_.at<int>()};
   operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
     if (shape.logit_rows > 0)

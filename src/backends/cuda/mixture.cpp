@@ -35,7 +35,7 @@ class MixtureFinder {
       : list_(program.instructions()), plan_(plan), bits_(program.max_weight_bits()) {}
 
   std::optional<Mixture> at(int index) const {
-    const auto* experts = op_at<Experts>(list_, index);
+    const auto* experts = op_at<MoeMlp>(list_, index);
     if (experts == nullptr || experts->chosen() > kMixturePairs ||
         experts->gate.size() > static_cast<std::size_t>(kMixtureExperts))
       return std::nullopt;
@@ -46,7 +46,8 @@ class MixtureFinder {
     mixture.experts = mixture.last = index;
     mixture.chosen = experts->chosen(), mixture.inner_groups = experts->size() / 64;
     mixture.route = writer_of(list_, experts->routes, index);
-    if (op_at<Route>(list_, mixture.route) == nullptr || !read_once(experts->routes)) return std::nullopt;
+    if (op_at<TopKRouter>(list_, mixture.route) == nullptr || !read_once(experts->routes))
+      return std::nullopt;
     find_tail(*experts, mixture);
     if (mixture.last - mixture.route > kMixtureSpan) return std::nullopt;
     return mixture;
@@ -56,7 +57,7 @@ class MixtureFinder {
   bool read_once(Row row) const { return plan_.readers(row) == 1; }
 
   /// The expert that every row passes, with its gate, and what is added: all of it right after the experts.
-  void find_tail(const Experts& experts, Mixture& mixture) const {
+  void find_tail(const MoeMlp& experts, Mixture& mixture) const {
     const int index = mixture.experts;
     const auto* gate = op_at<SigmoidGate>(list_, index + 1);
     const auto* sum = op_at<Add>(list_, index + 2);
@@ -113,7 +114,7 @@ void CudaExecutable::find_mixtures(const Program& program) {
     if (!found) continue;
     mixtures_.push_back(*found);
     const auto& list = program.instructions();
-    int width = std::get<Experts>(list[static_cast<std::size_t>(i)]).size();
+    int width = std::get<MoeMlp>(list[static_cast<std::size_t>(i)]).size();
     if (found->shared >= 0)
       width = std::max(width, std::get<Linear>(list[static_cast<std::size_t>(found->shared)]).in.width);
     floats = std::max(floats, (kMixturePairs + 1) * kMixtureRows * round_up(width, kTileOutputs));
@@ -135,13 +136,13 @@ void CudaExecutable::leave_to_mixture(std::size_t first, const Mixture& mixture)
   for (std::size_t i = first; i < operations_.size(); ++i) {
     operations_[i] = [this, mixture, whole = std::move(operations_[i])](const StepShape& shape,
                                                                         const Places& places) {
-      if (!takes(mixture, shape.rows)) whole(shape, places);
+      if (!supports(mixture, shape.rows)) whole(shape, places);
     };
   }
 }
 
 /// Where it is faster than a launch for each part (decision 040).
-bool CudaExecutable::takes(const Mixture& mixture, int rows) const {
+bool CudaExecutable::supports(const Mixture& mixture, int rows) const {
   constexpr int kMaxRows = 4;
   static_assert(kMaxRows <= kMixtureRows);
   constexpr int kOwn = 8 << 10;  // static shared memory of mixture_down's block
@@ -151,17 +152,17 @@ bool CudaExecutable::takes(const Mixture& mixture, int rows) const {
 }
 
 int Mixture::shared_bytes(int rows) const {
-  return kMixtureHeld * kSlices * 512 + rows * (chosen + 1) * (inner_groups * (64 + 8) + 64);
+  return kMixtureHeld * kSplitK * 512 + rows * (chosen + 1) * (inner_groups * (64 + 8) + 64);
 }
 
 Status CudaExecutable::make_mixture(const Mixture& mixture) {
   const auto& list = program_->instructions();
-  const auto& experts = std::get<Experts>(list[static_cast<std::size_t>(mixture.experts)]);
-  const auto& route = std::get<Route>(list[static_cast<std::size_t>(mixture.route)]);
+  const auto& experts = std::get<MoeMlp>(list[static_cast<std::size_t>(mixture.experts)]);
+  const auto& route = std::get<TopKRouter>(list[static_cast<std::size_t>(mixture.route)]);
   const int size = experts.size(), max_bits = program_->max_weight_bits();
   MixtureArgs args{};
   args.route = {view(route.scores), {}, nullptr, route.chosen, route.renormalised ? 1 : 0};
-  FT_ASSIGN(args.route.scale, keep<float>(weights_->floats(route.scale)));
+  FT_ASSIGN(args.route.scale, retain<float>(weights_->floats(route.scale)));
   args.codes = codes_.at<signed char>(), args.scales = code_scales_.at<float>();
   FT_ASSIGN(const auto inner, experts_matrix(experts, true, max_bits));
   FT_ASSIGN(const auto down, experts_matrix(experts, false, max_bits));
@@ -200,7 +201,7 @@ void CudaExecutable::add_mixture(const MixtureArgs& made, const Mixture& mixture
   const QuantiseArgs codes{in, nullptr, {codes_.at<signed char>(), code_scales_.at<float>(), in.width, 64}};
   const bool there = mixture.shared >= 0 && mixture_codes_there_;
   operations_.emplace_back([=, this, args = made](const StepShape& shape, const Places&) mutable {
-    if (!takes(mixture, shape.rows)) return;
+    if (!supports(mixture, shape.rows)) return;
     args.rows = shape.rows;
     if (!there) device_->launch({"quantise", {parts_of(codes.out.k, 2048), shape.rows}, 128}, &codes);
     const int pairs = shape.rows * args.route.chosen, others = args.shared_inner != nullptr ? 1 : 0;

@@ -15,43 +15,43 @@ Status lacks(const std::string& what) {
   return Error{Code::kUnsupported, "cuda backend: it has no kernel for " + what + "; use --backend cpu"};
 }
 
-Status takes(const Attend& op) {
+Status check_supported(const Attention& op) {
   if (op.head_dim <= kMaxHeadDim && op.head_dim % 2 == 0) return {};
   return lacks(
       fmt::format("attention heads of {} numbers, only for even ones to {}", op.head_dim, kMaxHeadDim));
 }
-Status takes(const DeltaRule& op) {
+Status check_supported(const DeltaRule& op) {
   if (padded_keys(op.key_dim) > 0) return {};
   return lacks(fmt::format("keys of {} numbers in a delta rule, only to 256", op.key_dim));
 }
-Status takes(const Linear& op) {
+Status check_supported(const Linear& op) {
   for (const Weight& weight : op.weights) FT_TRY(kind_of(weight));
   return {};
 }
-Status takes(const Logits& op) {
-  FT_TRY(kind_of(op.head));
+Status check_supported(const Logits& op) {
+  FT_TRY(kind_of(op.lm_head));
   return {};
 }
-Status takes(const Route& op) {
+Status check_supported(const TopKRouter& op) {
   if (op.chosen <= kMaxChosen) return {};
   return lacks(fmt::format("rows that go to {} experts, only to {}", op.chosen, kMaxChosen));
 }
-Status takes(const Experts& op) {
+Status check_supported(const MoeMlp& op) {
   for (const auto* list : {&op.gate, &op.up, &op.down}) {
     for (const Weight& weight : *list) FT_TRY(kind_of(weight));
   }
   return {};
 }
 template <class Op>
-Status takes(const Op& /*op*/) {
+Status check_supported(const Op& /*op*/) {
   return {};
 }
 
 }  // namespace
 
-Status takes(const Program& program) {
+Status check_supported(const Program& program) {
   for (const Instruction& instruction : program.instructions())
-    FT_TRY(std::visit([](const auto& op) { return takes(op); }, instruction));
+    FT_TRY(std::visit([](const auto& op) { return check_supported(op); }, instruction));
   return {};
 }
 
@@ -86,10 +86,10 @@ void CudaExecutable::plan_codes(const Weight& weight, int rows) {
       std::max(code_scale_floats_, round_up(rows, 8) / 8 * (weight.cols / weight.group) * kScaleFloats);
   const auto kind = kind_of(weight);
   if (!device_->facts().streams || !kind.ok() || !(*kind == kStreamedKind)) return;
-  arranged_bytes_ = std::max(arranged_bytes_, (rows + kMaxAsyncRows) * (weight.cols / weight.group) * 72);
+  swizzled_bytes_ = std::max(swizzled_bytes_, (rows + kMaxAsyncRows) * (weight.cols / weight.group) * 72);
 }
 
-void CudaExecutable::plan_attend(const Attend& op) {
+void CudaExecutable::plan_attend(const Attention& op) {
   query_floats_ = std::max(query_floats_, std::int64_t{options_.max_rows} * op.heads * op.head_dim);
   partial_floats_ = std::max(partial_floats_, std::int64_t{op.heads} * (op.head_dim + kPartialExtra));
 }
@@ -99,23 +99,23 @@ Status CudaExecutable::reserve(const Program& program) {
     if (const auto* linear = std::get_if<Linear>(&instruction)) {
       for (const Weight& weight : linear->weights)
         plan_codes(requantised_as(weight, program.max_weight_bits()), options_.max_rows);
-    } else if (const auto* experts = std::get_if<Experts>(&instruction)) {
+    } else if (const auto* experts = std::get_if<MoeMlp>(&instruction)) {
       plan_experts(*experts, program.max_weight_bits());
     } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
-      plan_codes(logits->head, options_.max_logit_rows);
+      plan_codes(logits->lm_head, options_.max_logit_rows);
       vocabulary_ = logits->columns();
-    } else if (const auto* attend = std::get_if<Attend>(&instruction)) {
+    } else if (const auto* attend = std::get_if<Attention>(&instruction)) {
       plan_attend(*attend);
     }
   }
   const std::int64_t total =
-      plan_->bytes() + code_bytes_ + arranged_bytes_ + (code_scale_floats_ + query_floats_) * 4;
+      plan_->bytes() + code_bytes_ + swizzled_bytes_ + (code_scale_floats_ + query_floats_) * 4;
   arena_ = Memory(device_, static_cast<std::size_t>(plan_->bytes()));
   codes_ = Memory(device_, static_cast<std::size_t>(code_bytes_));
   code_scales_ = Memory(device_, static_cast<std::size_t>(code_scale_floats_ * 4));
-  arranged_ = Memory(device_, static_cast<std::size_t>(arranged_bytes_));
+  swizzled_ = Memory(device_, static_cast<std::size_t>(swizzled_bytes_));
   queries_ = Memory(device_, static_cast<std::size_t>(query_floats_ * 4));
-  if (arena_.empty() || codes_.empty() || code_scales_.empty() || arranged_.empty() || queries_.empty())
+  if (arena_.empty() || codes_.empty() || code_scales_.empty() || swizzled_.empty() || queries_.empty())
     return no_memory(*device_, "activations", total, "use a smaller prompt chunk");
   FT_TRY(reserve_experts());
   device_->clear(code_scales_.at(), code_scales_.bytes());  // rows that a step lacks have scales too
@@ -196,7 +196,7 @@ bool CudaExecutable::codes_suffice(Row out, int group) const {
 }
 
 /// Where an instruction leaves the codes that the next one wants; takes `rows` away where nobody reads them.
-CodesOut CudaExecutable::codes_for_next(Row out, View& rows) {
+QuantisedRowsOut CudaExecutable::codes_for_next(Row out, View& rows) {
   const int group = codes_group_after(out);
   if (group == 0) return {};
   codes_row_ = out.id, codes_group_ = group;
@@ -207,13 +207,13 @@ CodesOut CudaExecutable::codes_for_next(Row out, View& rows) {
 Status CudaExecutable::make(const Norm& op) {
   NormArgs args{};
   args.in = view(op.in), args.out = view(op.out);
-  FT_ASSIGN(args.weight, keep<float>(weights_->floats(op.weight)));
+  FT_ASSIGN(args.weight, retain<float>(weights_->floats(op.weight)));
   args.eps = op.eps;
   args.codes = codes_for_next(op.out, args.out);
-  const RowSource source{kFromNorm, args.in, args.weight, args.eps};
-  if (args.codes.codes != nullptr) offer_source(op.out, source);
-  operations_.emplace_back([this, args, source = offered(op.out)](const StepShape& shape, const Places&) {
-    if (makes_codes(source, shape.rows, args.in.width)) return;
+  const FusedProducer producer{kFromNorm, args.in, args.weight, args.eps};
+  if (args.codes.codes != nullptr) offer_producer(op.out, producer);
+  operations_.emplace_back([this, args, producer = offered(op.out)](const StepShape& shape, const Places&) {
+    if (makes_codes(producer, shape.rows, args.in.width)) return;
     device_->launch({"rms_norm", {shape.rows}, 256}, &args);
   });
   return {};
@@ -221,8 +221,8 @@ Status CudaExecutable::make(const Norm& op) {
 
 Status CudaExecutable::make(const LayerNorm& op) {
   LayerNormArgs args{view(op.in), view(op.out), nullptr, nullptr, op.eps};
-  FT_ASSIGN(args.weight, keep<float>(weights_->floats(op.weight)));
-  FT_ASSIGN(args.bias, keep<float>(weights_->floats(op.bias)));
+  FT_ASSIGN(args.weight, retain<float>(weights_->floats(op.weight)));
+  FT_ASSIGN(args.bias, retain<float>(weights_->floats(op.bias)));
   operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
     device_->launch({"layer_norm", {shape.rows}, 256}, &args);
   });
@@ -232,7 +232,7 @@ Status CudaExecutable::make(const LayerNorm& op) {
 Status CudaExecutable::make(const GatedNorm& op) {
   GatedNormArgs args{};
   args.in = view(op.in), args.gate = view(op.gate), args.out = view(op.out);
-  FT_ASSIGN(args.weight, keep<float>(weights_->floats(op.weight)));
+  FT_ASSIGN(args.weight, retain<float>(weights_->floats(op.weight)));
   args.head = static_cast<int>(op.weight.cols);
   args.eps = op.eps;
   if (args.head == 128) args.codes = codes_for_next(op.out, args.out);
@@ -282,7 +282,7 @@ Status CudaExecutable::make(const SigmoidGate& op) {
   return add_pair("sigmoid_gate", view(op.in), view(op.gate), view(op.out)), Status();
 }
 Status CudaExecutable::make(const Bias& op) {
-  FT_ASSIGN(const float* const bias, keep<float>(weights_->floats(op.bias)));
+  FT_ASSIGN(const float* const bias, retain<float>(weights_->floats(op.bias)));
   // One row for all: kernels only read it.
   const View same{const_cast<float*>(bias), 0, op.in.width};  // NOLINT(*-const-cast)
   return add_pair("add", view(op.in), same, view(op.out)), Status();
@@ -328,7 +328,7 @@ bool CudaExecutable::begins_delta_step() const {
   const auto& list = program_->instructions();
   const auto at = static_cast<std::size_t>(number_);
   if (at + 3 >= list.size()) return false;
-  const auto& conv = std::get<Conv>(list[at]);
+  const auto& conv = std::get<CausalConv1d>(list[at]);
   const auto* delta = std::get_if<DeltaRule>(&list[at + 1]);
   const auto* norm = std::get_if<GatedNorm>(&list[at + 2]);
   const auto* linear = std::get_if<Linear>(&list[at + 3]);
@@ -342,12 +342,12 @@ bool CudaExecutable::begins_delta_step() const {
          });
 }
 
-Status CudaExecutable::make(const Conv& op) {
+Status CudaExecutable::make(const CausalConv1d& op) {
   ConvArgs args{};
   args.in = view(op.in), args.out = view(op.out);
-  FT_ASSIGN(args.kernel, keep<float>(weights_->floats(op.kernel)));
+  FT_ASSIGN(args.kernel, retain<float>(weights_->floats(op.kernel)));
   args.slot_bytes = state_plan_->slot_bytes;
-  args.offset = state_plan_->windows[static_cast<std::size_t>(op.state)];
+  args.offset = state_plan_->conv_rings[static_cast<std::size_t>(op.state)];
   args.kernel_width = op.kernel_width;
   const bool joined = begins_delta_step();
   delta_step_.conv = args;
@@ -368,8 +368,8 @@ Status CudaExecutable::make(const DeltaRule& op) {
   std::vector<float> decay(static_cast<std::size_t>(op.value_heads));
   read_rows(op.a_log, 0, 1, decay.data());
   for (float& value : decay) value = std::exp(value);
-  FT_ASSIGN(args.decay, keep<float>(weights_->upload(decay.data(), decay.size() * sizeof(float))));
-  FT_ASSIGN(args.dt_bias, keep<float>(weights_->floats(op.dt_bias)));
+  FT_ASSIGN(args.decay, retain<float>(weights_->upload(decay.data(), decay.size() * sizeof(float))));
+  FT_ASSIGN(args.dt_bias, retain<float>(weights_->floats(op.dt_bias)));
   const StatePlan::Delta& delta = state_plan_->deltas[static_cast<std::size_t>(op.state)];
   args.slot_bytes = state_plan_->slot_bytes;
   args.state_offset = delta.state, args.tape_offset = delta.tape, args.entry = delta.entry;

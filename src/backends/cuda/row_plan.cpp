@@ -10,19 +10,20 @@ namespace ft::cuda {
 namespace {
 
 struct FindUses final : Describer {
-  void reads(Row row, int, Grain) override { uses.reads.push_back(row); }
-  void writes(Row row, int, Grain) override { uses.writes.push_back(row); }
+  void reads(Row row, int, Granularity) override { uses.reads.push_back(row); }
+  void writes(Row row, int, Granularity) override { uses.writes.push_back(row); }
   Uses uses;
 };
 
-/// How much later another instruction may read its rows in its place: the linear after a norm (RowSource),
-/// the gated norm after a convolution and a delta rule (DeltaStepArgs), the last one of a mixture.
+/// How much later another instruction may read its rows in its place: the linear after a norm
+/// (FusedProducer), the gated norm after a convolution and a delta rule (DeltaStepArgs), the last one of a
+/// mixture.
 int read_later(const Instruction& instruction) {
   if (std::holds_alternative<Norm>(instruction) || std::holds_alternative<DeltaRule>(instruction)) return 1;
-  if (std::holds_alternative<Route>(instruction) || std::holds_alternative<Experts>(instruction) ||
+  if (std::holds_alternative<TopKRouter>(instruction) || std::holds_alternative<MoeMlp>(instruction) ||
       std::holds_alternative<SigmoidGate>(instruction))
     return kMixtureSpan;
-  return std::holds_alternative<Conv>(instruction) ? 2 : 0;
+  return std::holds_alternative<CausalConv1d>(instruction) ? 2 : 0;
 }
 
 }  // namespace

@@ -25,9 +25,9 @@ StatePlan::StatePlan(const StateLayout& layout, int kv_bits) {
     head_bytes.push_back(head);
     block_bytes += head * cache.kv_heads;
   }
-  for (const StateLayout::Window& window : layout.windows) {
-    windows.push_back(slot_bytes);
-    slot_bytes += round_up(kRing * std::int64_t{window.width} * kFloat, 16);
+  for (const StateLayout::ConvState& conv : layout.conv_states) {
+    conv_rings.push_back(slot_bytes);
+    slot_bytes += round_up(kRing * std::int64_t{conv.width} * kFloat, 16);
   }
   for (const StateLayout::Delta& shape : layout.deltas) {
     Delta delta;
@@ -46,11 +46,11 @@ Result<std::unique_ptr<State>> CudaState::make(std::shared_ptr<Device> device, c
                                                const StateOptions& options, int kv_bits) {
   if (options.slots < 1 || options.blocks < 1)
     return Error{Code::kInvalid, "cuda backend: a state needs at least one slot and one block"};
-  for (const StateLayout::Window& window : layout.windows) {
-    if (window.kernel_width + kMaxTapeRows + 1 > kRing || window.kernel_width > kMaxTaps) {
+  for (const StateLayout::ConvState& conv : layout.conv_states) {
+    if (conv.kernel_width + kMaxTapeRows + 1 > kRing || conv.kernel_width > kMaxTaps) {
       return Error{Code::kUnsupported,
                    fmt::format("cuda backend: a convolution of {} taps; it takes at most {}",
-                               window.kernel_width, kMaxTaps)};
+                               conv.kernel_width, kMaxTaps)};
     }
   }
   const auto give = device.get();

@@ -1,10 +1,9 @@
 // The cuda backend's memory of timelines: blocks and slots, each in one piece over all layers.
-//   block  per attention layer [kv_heads][keys kBlockRows x head_dim, values kBlockRows x head_dim] of
-//   float16, or
-//          of 8-bit codes with kBlockRows float scales of keys and of values after them
-//   slot   windows [kRing, width], then states [value_heads][value_dim][padded key_dim], then tapes
-//   [2][kMaxTapeRows]
-//          [k: key_heads, key_dim | d: value_heads, value_dim | g: value_heads], all float32
+//   block  per attention layer [kv_heads][keys kBlockRows x head_dim, values kBlockRows x head_dim]
+//          of float16, or of 8-bit codes with kBlockRows float scales of keys and of values after them
+//   slot   convolution rings [kRing, width], then states [value_heads][value_dim][padded key_dim], then
+//          tapes [2][kMaxTapeRows][k: key_heads, key_dim | d: value_heads, value_dim | g: value_heads],
+//          all float32
 // Owner: whoever called make_state. Thread: the engine thread; read_* and write_* may be called by one second
 // thread. They wait for what was launched before; copies do not. Errors: make() says how much memory was
 // missing.
@@ -29,8 +28,8 @@ struct StatePlan {
     std::int64_t state = 0, tape = 0;
     int entry = 0;  // floats of a tape entry
   };
-  std::vector<std::int64_t> caches, head_bytes;  // by Attend::cache
-  std::vector<std::int64_t> windows;             // by Conv::state
+  std::vector<std::int64_t> caches, head_bytes;  // by Attention::cache
+  std::vector<std::int64_t> conv_rings;          // by CausalConv1d::state
   std::vector<Delta> deltas;                     // by DeltaRule::state
   std::int64_t block_bytes = 0, slot_bytes = 0;
 };

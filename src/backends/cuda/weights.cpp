@@ -125,13 +125,13 @@ void WeightStore::pack_piece(const Weight& weight, const std::byte* codes, const
   const std::int64_t scale_bytes = rows * (weight.cols / weight.group) * element_bytes(weight.scale_format);
   const std::int64_t scales_at = round_up(code_bytes, 256),
                      biases_at = scales_at + round_up(scale_bytes, 256);
-  const auto logit_rows = static_cast<std::size_t>(biases_at + round_up(scale_bytes, 256));
-  if (raw_.bytes() < logit_rows) {
+  const auto staging_bytes = static_cast<std::size_t>(biases_at + round_up(scale_bytes, 256));
+  if (raw_.bytes() < staging_bytes) {
     device_->wait();  // the piece before may still be read
     raw_ = {};
-    raw_ = Memory(device_, logit_rows);
+    raw_ = Memory(device_, staging_bytes);
     if (raw_.empty())
-      throw DeviceError(no_memory(*device_, "weights in passing", static_cast<std::int64_t>(logit_rows),
+      throw DeviceError(no_memory(*device_, "weights in passing", static_cast<std::int64_t>(staging_bytes),
                                   "use a smaller model")
                             .message);
   }

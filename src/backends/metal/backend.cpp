@@ -16,7 +16,7 @@ constexpr int kMaxHeadDim = 512, kMaxGroup = 32;
 
 /// What the kernels lack of an instruction; empty: nothing.
 struct Lacks {
-  std::string operator()(const Attend& op) const {
+  std::string operator()(const Attention& op) const {
     if (op.head_dim > kMaxHeadDim)
       return fmt::format("heads of {} dimensions; it takes at most {}", op.head_dim, kMaxHeadDim);
     if (op.heads / op.kv_heads > kMaxGroup)
@@ -56,7 +56,7 @@ class MetalBackend final : public Backend {
     limits.memory_bytes = device_->memory_bytes();
     return limits;
   }
-  Status takes(const Program& program) const override {
+  Status check_supported(const Program& program) const override {
     for (const Instruction& instruction : program.instructions()) {
       const std::string problem = std::visit(Lacks{}, instruction);
       if (problem.empty()) continue;
@@ -71,7 +71,7 @@ class MetalBackend final : public Backend {
   }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    FT_TRY(takes(program));
+    FT_TRY(check_supported(program));
     return metal::compile(device_, program, options, packed_cache_, round_);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {

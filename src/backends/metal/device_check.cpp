@@ -60,9 +60,9 @@ Status check_drafts(const std::shared_ptr<Device>& device, const Program& progra
             MetalState::make(device, program.layout(), {.slots = 1, .blocks = 1}, kv_bits));
   const TestTimeline timeline(*executable, *state, {0}, 0);
   const Segment segment = timeline.segment(kTokens, kTokens);
-  std::vector<std::int32_t> tokens(kTokens), wanted(kTokens), round(kTokens, -1);
+  std::vector<std::int32_t> tokens(kTokens), logit_rows(kTokens), round(kTokens, -1);
   std::vector<SampleRow> samples(kTokens);
-  std::iota(wanted.begin(), wanted.end(), 0);
+  std::iota(logit_rows.begin(), logit_rows.end(), 0);
   for (std::int32_t i = 0; i < kTokens; ++i) {
     const auto at = static_cast<std::size_t>(i);
     tokens[at] = i * 31 % executable->vocabulary();
@@ -70,7 +70,7 @@ Status check_drafts(const std::shared_ptr<Device>& device, const Program& progra
     samples[at].store = i, samples[at].exact = false;
   }
   StepArgs args;
-  args.tokens = tokens, args.segments = {&segment, 1}, args.logit_rows = wanted;
+  args.tokens = tokens, args.segments = {&segment, 1}, args.logit_rows = logit_rows;
   args.samples = samples, args.round_tokens = round;
   const std::span<const float> logits = executable->run(args, *state).logits;
   const std::size_t columns = logits.size() / kTokens;
@@ -134,7 +134,7 @@ void take_format(const MatrixKind& kind, TestShape& shape) {
 }
 
 void take_state(const Instruction& instruction, TestShape& shape) {
-  if (const auto* const op = std::get_if<Attend>(&instruction)) {
+  if (const auto* const op = std::get_if<Attention>(&instruction)) {
     shape.heads = op->heads / op->kv_heads, shape.kv_heads = 1;
     shape.head_dim = op->head_dim, shape.rotary = op->rotary;
   }
@@ -153,13 +153,13 @@ std::vector<TestShape> shapes_of(const Program& program) {
   least.layers = 1, least.vocabulary = 64, least.alike = true;
   for (const Instruction& instruction : program.instructions()) {
     describe(instruction, kinds);
-    if (const auto* const op = std::get_if<Attend>(&instruction)) {
+    if (const auto* const op = std::get_if<Attention>(&instruction)) {
       attends.emplace(std::pair(op->head_dim, op->heads / op->kv_heads), &instruction);
-      if (op->window > 0) least.window = kTokens / 2;
+      if (op->sliding_window > 0) least.window = kTokens / 2;
     }
     take_state(instruction, least);
     if (std::holds_alternative<LayerNorm>(instruction)) least.tower = true;
-    if (std::holds_alternative<Experts>(instruction)) least.experts = 4, least.chosen = 2;
+    if (std::holds_alternative<MoeMlp>(instruction)) least.experts = 4, least.chosen = 2;
     if (const auto* const op = std::get_if<Logits>(&instruction)) least.softcap = op->softcap;
     // The second layer of a test program has the other kind of MLP.
     const auto* const gelu = std::get_if<Gelu>(&instruction);

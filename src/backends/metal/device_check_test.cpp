@@ -140,13 +140,14 @@ TEST(MetalSelfTest, TheKernelsOfAProgramAreAsked) {
     for (const int rows : {1, 2, 4, 8, 24}) {
       const std::vector<std::int32_t> tokens = tokens_of(shape, 0, rows);
       const std::vector<Segment> segments = {timeline.segment(rows, rows)};
-      const std::vector<std::int32_t> wanted = {0};
+      const std::vector<std::int32_t> logit_rows = {0};
       StepArgs args;
       SamplingParams sampler;
       sampler.temperature = 1, sampler.top_k = 5;
       SampleRow draft;
       draft.sampler = &sampler, draft.exact = false;
-      args.tokens = tokens, args.segments = segments, args.logit_rows = wanted, args.samples = {&draft, 1};
+      args.tokens = tokens, args.segments = segments, args.logit_rows = logit_rows,
+      args.samples = {&draft, 1};
       executable->run(args, *state);
       timeline.keep(rows, 0);
     }
@@ -161,8 +162,8 @@ TEST(MetalSelfTest, AModelWhoseKernelsAreWrongIsNotTaken) {
   const TestProgram four_bits(TestShape{}, 1), five_bits(TestShape::odd(), 1);
   const auto gpu = std::make_shared<Faulty>("linear_few2_affine4", 1e-6F, false);
   const auto backend = std::move(make_tested_backend(gpu, {}).value());
-  EXPECT_TRUE(backend->takes(five_bits.program).ok());
-  const Status refused = backend->takes(four_bits.program);
+  EXPECT_TRUE(backend->check_supported(five_bits.program).ok());
+  const Status refused = backend->check_supported(four_bits.program);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("other bits among 2 rows"), std::string::npos)
       << refused.error().message;

@@ -166,7 +166,7 @@ class MetalExecutable final : public Executable {
 
   /// The chosen rows of the head. Extra ids get theirs at run time, from a copy of the stored head.
   Status pack_draft_head(const Logits& op, ThreadPool& pool) {
-    FT_ASSIGN(PackedMatrix packed, pack_rows(device_, pool, op.head, op.ids, op.extra.count));
+    FT_ASSIGN(PackedMatrix packed, pack_rows(device_, pool, op.lm_head, op.ids, op.extra.count));
     packed_bytes_ += static_cast<std::int64_t>(packed.bytes());
     auto shared = std::make_shared<PackedMatrix>(std::move(packed));
     Parts parts;
@@ -174,7 +174,7 @@ class MetalExecutable final : public Executable {
     parts_.push_back(std::move(parts));
     if (extra_.empty()) return {};
     draft_head_ = shared;
-    keep_head(op.head);
+    keep_head(op.lm_head);
     packed_extra_.assign(static_cast<std::size_t>(op.extra.count), -1);
     pack_extra();
     return {};

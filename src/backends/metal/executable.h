@@ -50,9 +50,9 @@ class StepMemory {
   /// Its rows that the device drafts.
   void fill_drafts(std::span<const SampleRow> samples, std::int64_t columns);
   /// Positions that each row sees in an attention layer.
-  Place seen(const StepArgs& args, const Attend& op);
+  Place seen(const StepArgs& args, const Attention& op);
   /// Cosines and sines of each row for a layer's frequencies.
-  Place turns(const StepArgs& args, const Attend& op);
+  Place turns(const StepArgs& args, const Attention& op);
 
   Place tokens() const { return tokens_.at(); }
   Place segments() const { return segments_.at(); }

@@ -136,9 +136,9 @@ TEST_F(MetalTwin, ExpertsAndTheirRoutes) {
   for (const bool gemma : {false, true}) {
     Program program;
     const Row in = program.input(96);
-    Route route{program.linear(in, {random_.plain(Format::kBf16, 11, 96, 0.3F)})[0], 3, !gemma, {}, {}};
+    TopKRouter route{program.linear(in, {random_.plain(Format::kBf16, 11, 96, 0.3F)})[0], 3, !gemma, {}, {}};
     if (gemma) route.scale = random_.plain(Format::kBf16, 1, 11, 0.5F, 1);
-    Experts experts;
+    MoeMlp experts;
     experts.in = in;
     experts.routes = program.append(route);
     if (gemma) experts.activation = Activation::kGeluTanh;

@@ -178,13 +178,14 @@ TEST(MetalPipelines, AStepMakesNone) {
       for (const int rows : {1, 2, 4, 8, 24}) {
         const std::vector<std::int32_t> tokens = tokens_of(shape, 0, rows);
         const std::vector<Segment> segments = {timeline.segment(rows, rows)};
-        const std::vector<std::int32_t> wanted = {0};
+        const std::vector<std::int32_t> logit_rows = {0};
         StepArgs args;
         SamplingParams sampler;
         sampler.temperature = 1, sampler.top_k = 5;
         SampleRow draft;
         draft.sampler = &sampler, draft.exact = false;
-        args.tokens = tokens, args.segments = segments, args.logit_rows = wanted, args.samples = {&draft, 1};
+        args.tokens = tokens, args.segments = segments, args.logit_rows = logit_rows,
+        args.samples = {&draft, 1};
         executable->run(args, *state);
         timeline.keep(rows, 0);
       }

@@ -64,7 +64,7 @@ void dispatch(const Step& step, int kernel, std::initializer_list<Place> buffers
 }
 
 /// One matrix of each chosen expert: y [rows * chosen, outputs].
-void multiply_routed(const Step& step, const Experts& op, const PackedMatrix& matrix, Place x, Place y,
+void multiply_routed(const Step& step, const MoeMlp& op, const PackedMatrix& matrix, Place x, Place y,
                      bool x_per_row) {
   const unsigned chosen = number(op.chosen()), pairs = step.rows * chosen;
   LinearArgs args = linear_args(matrix, x_per_row ? step.rows : pairs, static_cast<std::size_t>(matrix.rows));
@@ -85,7 +85,7 @@ int pieces_of(int head_dim) {
   return 0;
 }
 
-AttendArgs attend_args(const Step& step, const Attend& op, unsigned chunks) {
+AttendArgs attend_args(const Step& step, const Attention& op, unsigned chunks) {
   AttendArgs args{};
   args.rows = step.rows;
   args.heads = number(op.heads), args.kv_heads = number(op.kv_heads), args.head_dim = number(op.head_dim);
@@ -112,7 +112,7 @@ void take(const Step& step, const char* name, const RowPlaces& from, Row out) {
 }
 
 /// The optional vectors of an attend in order of describe().
-std::array<Place, 2> norms_of(const Attend& op, const Parts& parts, Place absent) {
+std::array<Place, 2> norms_of(const Attention& op, const Parts& parts, Place absent) {
   std::array<Place, 2> found{absent, absent};
   std::size_t next = 0;
   if (!op.q_norm.empty()) found[0] = parts.vectors[next++].at();
@@ -128,12 +128,12 @@ struct Launched {
   Names operator()(const Norm&) const { return {"rms_norm"}; }
   Names operator()(const LayerNorm&) const { return {"layer_norm"}; }
   Names operator()(const Linear&) const { return {"group_sums"}; }
-  Names operator()(const Attend& op) const {
+  Names operator()(const Attention& op) const {
     const int pieces = pieces_of(op.head_dim);
     return {"attend_prepare", fmt::format("attend_chunk_{}", pieces),  // 16-bit keys and values
             "attend_prepare8", fmt::format("attend_chunk8_{}", pieces), "attend_merge"};
   }
-  Names operator()(const Conv&) const { return {"conv"}; }
+  Names operator()(const CausalConv1d&) const { return {"conv"}; }
   Names operator()(const DeltaRule& op) const {
     return {"delta_prepare", fmt::format("delta_rule_{}", keys_of_lane(op.key_dim))};
   }
@@ -147,8 +147,8 @@ struct Launched {
   Names operator()(const Bias&) const { return {"combine_biased"}; }
   Names operator()(const Concat&) const { return {"combine_copy"}; }
   Names operator()(const Slice&) const { return {"combine_copy"}; }
-  Names operator()(const Route&) const { return {"route_rows"}; }
-  Names operator()(const Experts& op) const {
+  Names operator()(const TopKRouter&) const { return {"route_rows"}; }
+  Names operator()(const MoeMlp& op) const {
     return {"group_sums", op.activation == Activation::kSilu ? "combine_swiglu" : "combine_geglu",
             "sum_experts"};
   }
@@ -162,7 +162,7 @@ struct Launched {
 /// Maximum threads of a threadgroup that an instruction launches: in attention a simdgroup for each query
 /// head that shares a key head.
 unsigned threads_of(const Instruction& instruction, std::string_view kernel) {
-  const auto* const attend = std::get_if<Attend>(&instruction);
+  const auto* const attend = std::get_if<Attention>(&instruction);
   if (attend == nullptr || !kernel.starts_with("attend_chunk")) return kThreads;
   return kLanes * number(attend->heads / attend->kv_heads);
 }
@@ -248,7 +248,7 @@ void encode(const Step& step, const Linear& op, const Parts& parts) {
   }
 }
 
-void encode(const Step& step, const Attend& op, const Parts& parts) {
+void encode(const Step& step, const Attention& op, const Parts& parts) {
   constexpr std::size_t kPartBytes = std::size_t{32} << 20;
   const unsigned chunks = over(static_cast<std::size_t>(step.memory->longest()), kChunkRows);
   AttendArgs args = attend_args(step, op, chunks);
@@ -276,11 +276,11 @@ void encode(const Step& step, const Attend& op, const Parts& parts) {
   }
 }
 
-void encode(const Step& step, const Conv& op, const Parts& parts) {
+void encode(const Step& step, const CausalConv1d& op, const Parts& parts) {
   const StatePlan& plan = step.state->plan();
   const ConvArgs args{number(op.in.width), number(op.kernel_width),
                       number(op.in.width), number(op.out.width),
-                      plan.slot_floats,    plan.windows[static_cast<std::size_t>(op.state)]};
+                      plan.slot_floats,    plan.conv_rings[static_cast<std::size_t>(op.state)]};
   launch(step, "conv",
          {step.row(op.in), parts.vectors[0].at(), step.state->slots(), step.row(op.out),
           step.memory->segments()},
@@ -349,7 +349,7 @@ void encode(const Step& step, const Slice& op, const Parts&) {
   copy_columns(step, op.in, op.first, op.out, 0, op.width);
 }
 
-void encode(const Step& step, const Route& op, const Parts& parts) {
+void encode(const Step& step, const TopKRouter& op, const Parts& parts) {
   const RouteArgs args{step.rows,
                        number(op.scores.width),
                        number(op.chosen),
@@ -362,7 +362,7 @@ void encode(const Step& step, const Route& op, const Parts& parts) {
          kLanes);
 }
 
-void encode(const Step& step, const Experts& op, const Parts& parts) {
+void encode(const Step& step, const MoeMlp& op, const Parts& parts) {
   const unsigned chosen = number(op.chosen()), pairs = step.rows * chosen, size = number(op.size());
   const std::size_t inner = std::size_t{pairs} * size * sizeof(float);
   const Place gate = step.scratch->take("gates", inner), up = step.scratch->take("ups", inner),
@@ -391,19 +391,19 @@ void encode(const Step& step, const Capture& op, const Parts&) {
 }
 
 void encode(const Step& step, const Logits& op, const Parts& parts) {
-  const auto wanted = number(std::ssize(step.args->logit_rows));
-  if (wanted == 0) return;
-  const std::size_t bytes = std::size_t{wanted} * static_cast<std::size_t>(op.in.width) * sizeof(float);
-  const Place rows = step.scratch->take("wanted", bytes);
-  const PlaceArgs take_args{wanted, number(op.in.width), number(op.in.width), number(op.in.width)};
+  const auto logit_rows = number(std::ssize(step.args->logit_rows));
+  if (logit_rows == 0) return;
+  const std::size_t bytes = std::size_t{logit_rows} * static_cast<std::size_t>(op.in.width) * sizeof(float);
+  const Place rows = step.scratch->take("logit_rows", bytes);
+  const PlaceArgs take_args{logit_rows, number(op.in.width), number(op.in.width), number(op.in.width)};
   launch(step, "take_rows", {step.row(op.in), step.memory->logit_rows(), rows}, as_args(take_args),
-         elements(take_args.width, wanted), kThreads);
-  multiply(step, *parts.matrices[0], rows, step.logits, wanted, step.columns);
+         elements(take_args.width, logit_rows), kThreads);
+  multiply(step, *parts.matrices[0], rows, step.logits, logit_rows, step.columns);
   if (op.softcap <= 0) return;
   const auto columns = static_cast<unsigned>(step.columns);
-  const CombineArgs args{wanted, columns, columns, columns, columns, op.softcap};
+  const CombineArgs args{logit_rows, columns, columns, columns, columns, op.softcap};
   launch(step, "combine_softcap", {step.logits, step.logits, step.logits}, as_args(args),
-         elements(columns, wanted), kThreads);
+         elements(columns, logit_rows), kThreads);
 }
 
 }  // namespace ft::metal

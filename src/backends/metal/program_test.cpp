@@ -200,16 +200,16 @@ TEST(MetalBackend, RefusesWhatItLacksInOneSentence) {
   options.kv_bits = 4;
   EXPECT_NE(make_metal_twin_backend(options).error().message.find("use 8 or 16"), std::string::npos);
   Program program;
-  Attend attend;
+  Attention attend;
   const Row in = program.input(600);
   attend.q = attend.k = attend.v = in;
   attend.heads = attend.kv_heads = 1, attend.head_dim = 600;
   program.capture("out", program.attend(attend));
-  const Status status = twin()->takes(program);
+  const Status status = twin()->check_supported(program);
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.error().message.find("heads of 600 dimensions"), std::string::npos);
   const auto problem = [](const InstructionProgram& made) {
-    const Status taken = twin()->takes(made.program);
+    const Status taken = twin()->check_supported(made.program);
     return taken.ok() ? "" : taken.error().message;
   };
   RandomWeights random(1);

@@ -6,8 +6,8 @@ namespace ft::metal {
 namespace {
 
 struct Uses final : Describer {
-  void reads(Row row, int, Grain) override { rows.push_back(row); }
-  void writes(Row row, int, Grain) override { rows.push_back(row); }
+  void reads(Row row, int, Granularity) override { rows.push_back(row); }
+  void writes(Row row, int, Granularity) override { rows.push_back(row); }
   std::vector<Row> rows;
 };
 

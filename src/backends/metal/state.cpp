@@ -24,9 +24,9 @@ StatePlan::StatePlan(const StateLayout& layout, int bits) : kv_bits(bits) {
     block_halves +=
         2U * count(cache.kv_heads) * (bits == 8 ? kBlockRows / 2U * (size + 4U) : kBlockRows * size);
   }
-  for (const StateLayout::Window& window : layout.windows) {
-    windows.push_back(slot_floats);
-    slot_floats += count(kRing) * count(window.width);
+  for (const StateLayout::ConvState& conv : layout.conv_states) {
+    conv_rings.push_back(slot_floats);
+    slot_floats += count(kRing) * count(conv.width);
   }
   for (const StateLayout::Delta& shape : layout.deltas) {
     const unsigned groups = count((shape.value_dim + kColumns - 1) / kColumns);

@@ -17,8 +17,8 @@ int keys_of_lane(int key_dim);
 struct StatePlan {
   explicit StatePlan(const StateLayout& layout, int kv_bits = 16);
 
-  std::vector<unsigned> caches;   // in 16-bit numbers from the start of a block
-  std::vector<unsigned> windows;  // in floats from the start of a slot
+  std::vector<unsigned> caches;      // in 16-bit numbers from the start of a block
+  std::vector<unsigned> conv_rings;  // in floats from the start of a slot
   struct Delta {
     unsigned matrix, tape;
   };

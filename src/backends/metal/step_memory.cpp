@@ -75,10 +75,11 @@ void StepMemory::fill_drafts(std::span<const SampleRow> samples, std::int64_t co
   kept_ = static_cast<unsigned>(kept);
 }
 
-Place StepMemory::seen(const StepArgs& args, const Attend& op) {
+Place StepMemory::seen(const StepArgs& args, const Attention& op) {
   std::size_t at = 0;
-  while (at < seen_.size() && (seen_[at]->window != op.window || seen_[at]->causal != op.causal)) ++at;
-  if (at == seen_.size()) seen_.push_back(std::make_unique<Seen>(Seen{op.window, op.causal, {}}));
+  while (at < seen_.size() && (seen_[at]->window != op.sliding_window || seen_[at]->causal != op.causal))
+    ++at;
+  if (at == seen_.size()) seen_.push_back(std::make_unique<Seen>(Seen{op.sliding_window, op.causal, {}}));
   Seen& seen = *seen_[at];
   if ((made_seen_ >> at & 1U) != 0) return seen.rows.at();
   made_seen_ |= std::uint64_t{1} << at;
@@ -89,14 +90,14 @@ Place StepMemory::seen(const StepArgs& args, const Attend& op) {
     for (int r = 0; r < segment.rows; ++r) {
       const int position = static_cast<int>(segment.position) + r;
       const int end = static_cast<int>(segment.position) + segment.rows;
-      const int first = op.window > 0 ? std::max(0, position + 1 - op.window) : 0;
+      const int first = op.sliding_window > 0 ? std::max(0, position + 1 - op.sliding_window) : 0;
       *out++ = {position, op.causal ? first : 0, op.causal ? position : end - 1, first_blocks_[s]};
     }
   }
   return seen.rows.at();
 }
 
-Place StepMemory::turns(const StepArgs& args, const Attend& op) {
+Place StepMemory::turns(const StepArgs& args, const Attention& op) {
   std::size_t at = 0;
   while (at < turns_.size() &&
          (turns_[at]->frequencies != op.inverse_frequencies || turns_[at]->axes != op.frequency_axes ||

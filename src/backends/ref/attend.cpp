@@ -7,7 +7,7 @@ namespace ft::ref {
 namespace {
 
 /// RMS norm of one attention head, in place. weight: null for ones.
-void norm_head(const Attend& op, const float* weight, float* head) {
+void norm_head(const Attention& op, const float* weight, float* head) {
   float sum = 0;
   for (int i = 0; i < op.head_dim; ++i) sum += head[i] * head[i];
   const float scale = 1.0F / std::sqrt(sum / static_cast<float>(op.head_dim) + op.eps);
@@ -21,14 +21,14 @@ struct Place {
 };
 
 /// What turns frequency `j` for the row.
-std::int64_t turned_by(const Step& step, const Attend& op, Place place, std::size_t j) {
+std::int64_t turned_by(const Step& step, const Attention& op, Place place, std::size_t j) {
   const auto& coordinates = step.args->coordinates;
   if (coordinates.empty() || op.frequency_axes.empty()) return place.position;
   return coordinates[static_cast<std::size_t>(place.row)][op.frequency_axes[j]];
 }
 
 /// Norm, where there is one, and rotation of one attention head, in place.
-void prepare_head(const Step& step, const Attend& op, const Decoded& norm, Place place, float* head) {
+void prepare_head(const Step& step, const Attention& op, const Decoded& norm, Place place, float* head) {
   if (!norm.values.empty()) norm_head(op, norm.values.data(), head);
   const int half = op.rotary / 2;
   for (int j = 0; j < half; ++j) {
@@ -43,7 +43,7 @@ void prepare_head(const Step& step, const Attend& op, const Decoded& norm, Place
   }
 }
 
-void append(const Step& step, const Attend& op, const Decoded& k_norm, const Segment& segment,
+void append(const Step& step, const Attention& op, const Decoded& k_norm, const Segment& segment,
             int first_row) {
   const int width = op.kv_heads * op.head_dim;
   for (int r = 0; r < segment.rows; ++r) {
@@ -65,12 +65,13 @@ struct Seen {
   std::int64_t first, last;
 };
 
-Seen seen(const Attend& op, const Segment& segment, std::int64_t position) {
+Seen seen(const Attention& op, const Segment& segment, std::int64_t position) {
   if (!op.causal) return {0, segment.position + segment.rows};
-  return {op.window > 0 ? std::max<std::int64_t>(0, position + 1 - op.window) : 0, position + 1};
+  return {op.sliding_window > 0 ? std::max<std::int64_t>(0, position + 1 - op.sliding_window) : 0,
+          position + 1};
 }
 
-void attend_head(const Step& step, const Attend& op, const Segment& segment, Seen seen, const float* query,
+void attend_head(const Step& step, const Attention& op, const Segment& segment, Seen seen, const float* query,
                  int kv_head, float* out) {
   const auto& blocks = segment.sequence.blocks;
   const std::ptrdiff_t head = static_cast<std::ptrdiff_t>(kv_head) * op.head_dim;
@@ -94,7 +95,7 @@ void attend_head(const Step& step, const Attend& op, const Segment& segment, See
 
 }  // namespace
 
-void execute(const Step& step, const Attend& op, Weights weights) {
+void execute(const Step& step, const Attention& op, Weights weights) {
   const Decoded& q_norm = weights.take(op.q_norm);
   const Decoded& k_norm = weights.take(op.k_norm);
   const int stride = op.gated ? 2 * op.head_dim : op.head_dim;

@@ -28,7 +28,7 @@ class Preparation final : public Describer {
   void matrix(const Weight& weight, std::int64_t, std::int64_t, std::int64_t) override {
     weights_.push_back(decode(weight));
   }
-  void writes(Row row, int width, Grain) override {
+  void writes(Row row, int width, Granularity) override {
     values_[static_cast<std::size_t>(row.id)].resize(static_cast<std::size_t>(width) * max_rows_);
   }
 
@@ -52,24 +52,24 @@ class RefExecutable final : public Executable {
   }
 
   StepResult run(const StepArgs& args, State& state) override {
-    Step step{&args, static_cast<RefState*>(&state), {}, &values_, &outcome_, 0};
+    Step step{&args, static_cast<RefState*>(&state), {}, &values_, &outputs_, 0};
     for (const Segment& segment : args.segments) step.rows += segment.rows;
     FT_ASSERT(step.rows <= options_.max_rows);
     FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
     for (const std::int32_t token : args.tokens) {
       step.tokens.push_back(token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token);
     }
-    outcome_.result = {};
+    outputs_.result = {};
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       std::visit([&](const auto& op) { execute(step, op, Weights(weights_[i])); },
                  program_.instructions()[i]);
     }
-    return outcome_.result;
+    return outputs_.result;
   }
 
-  int vocabulary() const override { return outcome_.vocabulary; }
-  std::span<const std::int32_t> ids() const override { return outcome_.ids; }
-  void add_draft_tokens(std::span<const std::int32_t> tokens) override { outcome_.extra.add(tokens); }
+  int vocabulary() const override { return outputs_.vocabulary; }
+  std::span<const std::int32_t> ids() const override { return outputs_.ids; }
+  void add_draft_tokens(std::span<const std::int32_t> tokens) override { outputs_.extra.add(tokens); }
   std::int64_t packed_bytes() const override {
     std::size_t floats = 0;
     for (const std::vector<Decoded>& weights : weights_) {
@@ -80,20 +80,20 @@ class RefExecutable final : public Executable {
 
  private:
   void prepare(const Logits& op) {
-    outcome_.extra = ExtraIdTable(op);
-    outcome_.ids = outcome_.extra.empty() ? std::span(op.tokens()) : std::span(outcome_.extra.ids());
-    outcome_.vocabulary = static_cast<int>(op.columns());
-    const auto columns = static_cast<std::size_t>(outcome_.vocabulary);
-    outcome_.logits.resize(columns * static_cast<std::size_t>(options_.max_logit_rows));
-    outcome_.sampled.resize(static_cast<std::size_t>(options_.max_logit_rows));
-    outcome_.scratch.reserve(columns);
+    outputs_.extra = ExtraIdTable(op);
+    outputs_.ids = outputs_.extra.empty() ? std::span(op.tokens()) : std::span(outputs_.extra.ids());
+    outputs_.vocabulary = static_cast<int>(op.columns());
+    const auto columns = static_cast<std::size_t>(outputs_.vocabulary);
+    outputs_.logits.resize(columns * static_cast<std::size_t>(options_.max_logit_rows));
+    outputs_.sampled.resize(static_cast<std::size_t>(options_.max_logit_rows));
+    outputs_.scratch.reserve(columns);
   }
 
   Program program_;
   CompileOptions options_;
   std::vector<std::vector<Decoded>> weights_;  // by instruction
   std::vector<Matrix> values_;                 // by Row::id
-  Outcome outcome_;
+  StepOutputs outputs_;
 };
 
 }  // namespace

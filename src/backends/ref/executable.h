@@ -37,7 +37,7 @@ class Weights {
 };
 
 /// What a step leaves for its caller.
-struct Outcome {
+struct StepOutputs {
   ExtraIdTable extra;
   std::span<const std::int32_t> ids;  // token of each logit column; empty: column v is token v
   int vocabulary = 0;                 // columns of logits
@@ -53,7 +53,7 @@ struct Step {
   RefState* state = nullptr;
   std::vector<std::int32_t> tokens;  // [rows], resolved
   std::vector<Matrix>* values = nullptr;
-  Outcome* outcome = nullptr;
+  StepOutputs* outputs = nullptr;
   int rows = 0;
 
   float* row(Row handle, int index) const {

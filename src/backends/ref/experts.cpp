@@ -19,7 +19,7 @@ Matrix inner(const float* in, const Decoded& gate, const Decoded& up, Activation
 
 }  // namespace
 
-void execute(const Step& step, const Experts& op, Weights weights) {
+void execute(const Step& step, const MoeMlp& op, Weights weights) {
   std::vector<const Decoded*> matrices;  // of all experts: gate, up, down
   for (const auto* list : {&op.gate, &op.up, &op.down}) {
     for (const Weight& weight : *list) matrices.push_back(&weights.take(weight));

@@ -6,32 +6,32 @@
 namespace ft::ref {
 
 void execute(const Step& step, const Logits& op, Weights weights) {
-  const Decoded& head = weights.take(op.head);
-  Outcome& outcome = *step.outcome;
-  const auto columns = static_cast<std::size_t>(outcome.vocabulary);
+  const Decoded& head = weights.take(op.lm_head);
+  StepOutputs& outputs = *step.outputs;
+  const auto columns = static_cast<std::size_t>(outputs.vocabulary);
   for (std::size_t w = 0; w < step.args->logit_rows.size(); ++w) {
     const float* in = step.row(op.in, step.args->logit_rows[w]);
     for (std::size_t v = 0; v < columns; ++v) {
-      const std::size_t row = op.ids.empty() ? v : static_cast<std::size_t>(outcome.ids[v]);
-      float& logit = outcome.logits[w * columns + v];
+      const std::size_t row = op.ids.empty() ? v : static_cast<std::size_t>(outputs.ids[v]);
+      float& logit = outputs.logits[w * columns + v];
       logit = dot(in, head.values.data() + row * static_cast<std::size_t>(head.cols), head.cols);
       if (op.softcap > 0) logit = op.softcap * std::tanh(logit / op.softcap);
     }
   }
   if (!step.args->logits) return;
-  outcome.result.logits = {outcome.logits.data(), step.args->logit_rows.size() * columns};
+  outputs.result.logits = {outputs.logits.data(), step.args->logit_rows.size() * columns};
 }
 
 void execute(const Step& step, const Sample& /*op*/, Weights /*weights*/) {
-  Outcome& outcome = *step.outcome;
-  const auto width = static_cast<std::size_t>(outcome.vocabulary);
+  StepOutputs& outputs = *step.outputs;
+  const auto width = static_cast<std::size_t>(outputs.vocabulary);
   for (std::size_t w = 0; w < step.args->samples.size(); ++w) {
     const SampleRow& row = step.args->samples[w];
-    outcome.sampled[w] = ft::sample(std::span<const float>(outcome.logits).subspan(w * width, width),
-                                    outcome.ids, row, outcome.scratch, drafts_of(*step.args, step.tokens, w));
-    if (row.store >= 0) step.args->round_tokens[static_cast<std::size_t>(row.store)] = outcome.sampled[w];
+    outputs.sampled[w] = ft::sample(std::span<const float>(outputs.logits).subspan(w * width, width),
+                                    outputs.ids, row, outputs.scratch, drafts_of(*step.args, step.tokens, w));
+    if (row.store >= 0) step.args->round_tokens[static_cast<std::size_t>(row.store)] = outputs.sampled[w];
   }
-  outcome.result.sampled = {outcome.sampled.data(), step.args->samples.size()};
+  outputs.result.sampled = {outputs.sampled.data(), step.args->samples.size()};
 }
 
 }  // namespace ft::ref

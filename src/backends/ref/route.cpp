@@ -6,7 +6,7 @@
 
 namespace ft::ref {
 
-void execute(const Step& step, const Route& op, Weights weights) {
+void execute(const Step& step, const TopKRouter& op, Weights weights) {
   const Decoded& scale = weights.take(op.scale);
   const auto experts = static_cast<std::size_t>(op.scores.width);
   const auto chosen = static_cast<std::size_t>(op.chosen);

@@ -64,7 +64,7 @@ class Writer {
 template <class Visit>
 void visit_caches(RefState& state, std::int32_t block, bool windowed, Visit& visit) {
   for (std::size_t i = 0; i < state.layout.caches.size(); ++i) {
-    if ((state.layout.caches[i].window > 0) != windowed) continue;
+    if ((state.layout.caches[i].sliding_window > 0) != windowed) continue;
     const std::size_t count = kBlockRows * cache_width(state.layout.caches[i]);
     visit(state.key(static_cast<int>(i), block, 0), count);
     visit(state.value(static_cast<int>(i), block, 0), count);
@@ -80,9 +80,9 @@ void visit_block(RefState& state, std::int32_t block, std::size_t bytes, Visit v
 
 template <class Visit>
 void visit_slot(RefState& state, std::int32_t slot, Visit visit) {
-  for (std::size_t i = 0; i < state.layout.windows.size(); ++i) {
-    visit(state.window(static_cast<int>(i), slot, 0),
-          kRing * static_cast<std::size_t>(state.layout.windows[i].width));
+  for (std::size_t i = 0; i < state.layout.conv_states.size(); ++i) {
+    visit(state.conv_row(static_cast<int>(i), slot, 0),
+          kRing * static_cast<std::size_t>(state.layout.conv_states[i].width));
   }
   for (std::size_t i = 0; i < state.layout.deltas.size(); ++i) {
     const StateLayout::Delta& delta = state.layout.deltas[i];
@@ -106,9 +106,9 @@ RefState::RefState(const StateLayout& state_layout, const StateOptions& state_op
     keys_.emplace_back(static_cast<std::size_t>(options.blocks) * kBlockRows * cache_width(cache));
     values_.emplace_back(keys_.back().size());
   }
-  for (const auto& window : layout.windows) {
-    FT_ASSERT(window.kernel_width + kMaxTapeRows + 1 <= kRing);
-    windows_.emplace_back(slots * kRing * static_cast<std::size_t>(window.width));
+  for (const auto& conv : layout.conv_states) {
+    FT_ASSERT(conv.kernel_width + kMaxTapeRows + 1 <= kRing);
+    conv_rings_.emplace_back(slots * kRing * static_cast<std::size_t>(conv.width));
   }
   for (const auto& delta : layout.deltas) {
     deltas_.emplace_back(slots * delta_size(delta));
@@ -124,8 +124,8 @@ void RefState::copy_block(std::int32_t from, std::int32_t to) {
 }
 
 void RefState::copy_slot(std::int32_t from, std::int32_t to) {
-  for (std::size_t i = 0; i < windows_.size(); ++i) {
-    copy_part(windows_[i], kRing * static_cast<std::size_t>(layout.windows[i].width), from, to);
+  for (std::size_t i = 0; i < conv_rings_.size(); ++i) {
+    copy_part(conv_rings_[i], kRing * static_cast<std::size_t>(layout.conv_states[i].width), from, to);
   }
   for (std::size_t i = 0; i < deltas_.size(); ++i) {
     copy_part(deltas_[i], delta_size(layout.deltas[i]), from, to);
@@ -135,7 +135,7 @@ void RefState::copy_slot(std::int32_t from, std::int32_t to) {
 
 std::int64_t RefState::bytes() const {
   std::size_t floats = 0;
-  for (const auto* group : {&keys_, &values_, &windows_, &deltas_}) {
+  for (const auto* group : {&keys_, &values_, &conv_rings_, &deltas_}) {
     for (const auto& part : *group) floats += part.size();
   }
   return static_cast<std::int64_t>(floats * sizeof(float));
@@ -150,11 +150,12 @@ Limits RefState::limits(const StateLayout& layout) {
   for (const auto& cache : layout.caches) {
     const std::size_t floats = 2 * kBlockRows * cache_width(cache);
     block += floats;
-    if (cache.window == 0) continue;
-    limits.window_part.positions = std::max(limits.window_part.positions, cache.window);
-    limits.window_part.block_bytes += static_cast<std::int64_t>(floats * sizeof(float));
+    if (cache.sliding_window == 0) continue;
+    limits.sliding_window_part.positions =
+        std::max(limits.sliding_window_part.positions, cache.sliding_window);
+    limits.sliding_window_part.block_bytes += static_cast<std::int64_t>(floats * sizeof(float));
   }
-  for (const auto& window : layout.windows) slot += kRing * static_cast<std::size_t>(window.width);
+  for (const auto& conv : layout.conv_states) slot += kRing * static_cast<std::size_t>(conv.width);
   for (const auto& delta : layout.deltas) {
     const int entry =
         delta.key_heads * delta.key_dim + delta.value_heads * delta.value_dim + delta.value_heads;
@@ -172,7 +173,7 @@ void RefState::read_block(std::int32_t block, std::span<std::byte> out) const {
 void RefState::write_block(std::int32_t block, std::span<const std::byte> in) {
   visit_block(*this, block, in.size(), Writer(in));
 }
-void RefState::release_window(std::int32_t block) {
+void RefState::release_sliding_window(std::int32_t block) {
   auto spoil = [](float* floats, std::size_t count) {
     std::fill_n(floats, count, std::numeric_limits<float>::quiet_NaN());
   };
@@ -197,10 +198,10 @@ float* RefState::value(int cache, std::int32_t block, int row) {
          (static_cast<std::size_t>(block) * kBlockRows + row) * width;
 }
 
-float* RefState::window(int state, std::int32_t slot, std::int64_t position) {
-  const auto width = static_cast<std::size_t>(layout.windows[static_cast<std::size_t>(state)].width);
+float* RefState::conv_row(int state, std::int32_t slot, std::int64_t position) {
+  const auto width = static_cast<std::size_t>(layout.conv_states[static_cast<std::size_t>(state)].width);
   const std::size_t row = static_cast<std::size_t>(slot) * kRing + static_cast<std::size_t>(position % kRing);
-  return windows_[static_cast<std::size_t>(state)].data() + row * width;
+  return conv_rings_[static_cast<std::size_t>(state)].data() + row * width;
 }
 
 float* RefState::delta(int state, std::int32_t slot) {

@@ -28,14 +28,14 @@ struct RefState final : State {
   void write_block(std::int32_t block, std::span<const std::byte> in) override;
   void read_slot(std::int32_t slot, std::span<std::byte> out) const override;
   void write_slot(std::int32_t slot, std::span<const std::byte> in) override;
-  WindowPart window_part() const override { return limits(layout).window_part; }
+  SlidingWindowPart sliding_window_part() const override { return limits(layout).sliding_window_part; }
   /// Makes it NaN, so that a test finds a read.
-  void release_window(std::int32_t block) override;
+  void release_sliding_window(std::int32_t block) override;
 
-  float* key(int cache, std::int32_t block, int row);                  // [kv_heads, head_dim]
-  float* value(int cache, std::int32_t block, int row);                // [kv_heads, head_dim]
-  float* window(int state, std::int32_t slot, std::int64_t position);  // [width]
-  float* delta(int state, std::int32_t slot);                          // [value_heads, key_dim, value_dim]
+  float* key(int cache, std::int32_t block, int row);                    // [kv_heads, head_dim]
+  float* value(int cache, std::int32_t block, int row);                  // [kv_heads, head_dim]
+  float* conv_row(int state, std::int32_t slot, std::int64_t position);  // [width]
+  float* delta(int state, std::int32_t slot);                            // [value_heads, key_dim, value_dim]
   TapeEntry& tape(int state, std::int32_t slot, int which, int row);
 
   StateLayout layout;
@@ -43,7 +43,7 @@ struct RefState final : State {
 
  private:
   std::vector<std::vector<float>> keys_, values_;  // per cache: [blocks, kBlockRows, kv_heads * head_dim]
-  std::vector<std::vector<float>> windows_;        // per window: [slots, kRing, width]
+  std::vector<std::vector<float>> conv_rings_;     // per convolution: [slots, kRing, width]
   std::vector<std::vector<float>> deltas_;         // per state: [slots, value_heads, key_dim, value_dim]
   std::vector<std::vector<TapeEntry>> tapes_;      // per state: [slots, 2, kMaxTapeRows]
 };

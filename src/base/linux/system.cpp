@@ -40,7 +40,7 @@ std::int64_t modified_ns(const struct stat& facts) {
   return std::int64_t{facts.st_mtim.tv_sec} * 1'000'000'000 + facts.st_mtim.tv_nsec;
 }
 
-void give_back_pages(std::byte* pages, std::size_t bytes) { ::madvise(pages, bytes, MADV_DONTNEED); }
+void return_pages(std::byte* pages, std::size_t bytes) { ::madvise(pages, bytes, MADV_DONTNEED); }
 
 void read_ahead(const std::byte* mapped, std::size_t bytes) {
   const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));

@@ -49,7 +49,7 @@ std::int64_t modified_ns(const struct stat& facts) {
 }
 
 // MADV_DONTNEED keeps the bytes here; a new mapping in their place has none.
-void give_back_pages(std::byte* pages, std::size_t bytes) {
+void return_pages(std::byte* pages, std::size_t bytes) {
   ::mmap(pages, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANON | MAP_FIXED, -1, 0);
 }
 

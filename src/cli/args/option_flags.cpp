@@ -264,7 +264,7 @@ void add_speculation_flags(FlagSet& flags, RequestOptions& request, SpeculationO
                  "Drafter: auto (default; the best of those at hand, for each round), mtp (MTP head), lookup "
                  "(n-gram lookup) or none; eagle3=DIR, dflash=DIR or model=DIR loads such a drafter or a "
                  "smaller model and drafts with it (repeatable)");
-  flags.add("depth", "N", reads_auto_or(request.depth, 0, kMaxDepth),
+  flags.add("depth", "N", reads_auto_or(request.depth, 0, kMaxDraftTokens),
             "Draft tokens per round: auto (default) or 0 to 15");
   flags.add(
       "acceptance", "RULE", reads_acceptance(request.acceptance),

@@ -31,7 +31,7 @@ Result<Timed> timed_answer(Engine& engine, const LoadedModel& loaded, const Benc
   const Clock::time_point start = Clock::now();
   FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));
   Timed timed;
-  timed.answer = gather(ticket, [&](const Event& event) {
+  timed.answer = collect_answer(ticket, [&](const Event& event) {
     if (event.kind == Event::Kind::kToken) {
       if (timed.pieces.empty())
         timed.first_token_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();

@@ -20,7 +20,7 @@ std::string whole_text(const GatheredAnswer& answer) {
 
 Result<GatheredAnswer> whole_answer(Engine& engine, Request request, const std::atomic<bool>& stopped) {
   FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));
-  GatheredAnswer answer = gather(ticket, [&](const Event&) {
+  GatheredAnswer answer = collect_answer(ticket, [&](const Event&) {
     if (stopped) ticket.cancel();
   });
   if (answer.finish == Finish::kError) return answer.error;

@@ -66,7 +66,7 @@ Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, c
   return build_request(std::move(fields), ask.request, request_model(loaded));
 }
 
-GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& show) {
+GatheredAnswer collect_answer(Ticket& ticket, const std::function<void(const Event&)>& show) {
   GatheredAnswer answer;
   for (;;) {
     Event event = ticket.next();

@@ -50,7 +50,7 @@ std::string cost_note(const Engine& engine);
 Result<Request> make_request(const Prompt& prompt, const GenerateOptions& ask, const LoadedModel& loaded);
 
 /// Waits for the end; `show` receives every event as it arrives.
-GatheredAnswer gather(Ticket& ticket, const std::function<void(const Event&)>& show = {});
+GatheredAnswer collect_answer(Ticket& ticket, const std::function<void(const Event&)>& show = {});
 
 /// "tool_calls" if the answer stops after a tool call; else finish_name.
 std::string finish_text(const GatheredAnswer& answer);

@@ -308,9 +308,9 @@ Command bench_command() {
   command.check = [options]() -> Status {
     if (options->draws() && !options->drafters)
       return Error{Code::kInvalid, "--html and --svg draw the comparison of drafters; add --drafters"};
-    if (static_cast<int>(options->forced.size()) > kMaxDepth) {
+    if (static_cast<int>(options->forced.size()) > kMaxDraftTokens) {
       return Error{Code::kInvalid,
-                   fmt::format("--forced-acceptance: expected at most {} positions", kMaxDepth)};
+                   fmt::format("--forced-acceptance: expected at most {} positions", kMaxDraftTokens)};
     }
     return check_prompt_flags(options->prompt);
   };

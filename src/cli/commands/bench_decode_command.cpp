@@ -39,8 +39,8 @@ Setter appends_schedule(std::vector<std::vector<double>>& target) {
   return [&target](const std::string& text) -> Status {
     std::vector<double> schedule;
     FT_TRY(reads_probabilities(schedule)(text));
-    if (schedule.size() > kMaxDepth) {
-      return Error{Code::kInvalid, fmt::format("expected at most {} positions", kMaxDepth)};
+    if (schedule.size() > kMaxDraftTokens) {
+      return Error{Code::kInvalid, fmt::format("expected at most {} positions", kMaxDraftTokens)};
     }
     target.push_back(std::move(schedule));
     return {};

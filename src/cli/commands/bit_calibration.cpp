@@ -34,7 +34,7 @@ struct Group {
   std::vector<std::string> modules;          // MLX's names
   std::vector<const SourceTensor*> tensors;  // of the source
   std::vector<const OutputTensor*> outputs;  // of the plan
-  convert::Spender spender;
+  convert::BitCandidate candidate;
 };
 
 std::string module_of(const std::string& weight) {
@@ -202,7 +202,7 @@ CalibratedRecipe write_recipe(const convert::Recipe& base, const std::vector<Gro
   made.toml = fmt::format("bits = {}\ngroup-size = {}\n", base.base.bits, base.base.group);
   std::vector<convert::Rule> rules;
   for (std::size_t i = 0; i < groups.size(); ++i) {
-    const Quantisation q = groups[i].spender.widths[chosen[i]].q;
+    const Quantisation q = groups[i].candidate.widths[chosen[i]].q;
     for (const std::string& module : groups[i].modules) {
       const std::string pattern = "^" + escaped(module) + "$";
       rules.push_back({pattern, std::regex(pattern), q});
@@ -271,18 +271,18 @@ Result<CalibratedRecipe> calibrate_bits(const convert::Source& source, const con
   FT_ASSIGN(const std::unique_ptr<Decoder> kept, Decoder::make(*backend, whole, small));
   FT_ASSIGN(const TextQuality reference, meter.take_reference(*backend, whole));
   std::vector<Group> groups = find_groups(source, plan);
-  std::vector<convert::Spender> spenders;
+  std::vector<convert::BitCandidate> candidates;
   for (Group& group : groups) {
-    if (progress && !progress(std::ssize(spenders), std::ssize(groups)))
+    if (progress && !progress(std::ssize(candidates), std::ssize(groups)))
       return Error{Code::kCancelled, "stopped; nothing was written"};
-    group.spender.widths = widths_of(group);
+    group.candidate.widths = widths_of(group);
     FT_ASSIGN(const Model changed, probe.with(group, kProbeBits));
     FT_ASSIGN(const TextQuality found, meter.measure(*backend, changed));
-    const double error = group.spender.widths[1].error;  // of kProbeBits
-    group.spender.harm = error > 0 ? std::max(found.divergence, 0.0) / (error * error) : 0;
-    spenders.push_back(group.spender);
+    const double error = group.candidate.widths[1].error;  // of kProbeBits
+    group.candidate.harm = error > 0 ? std::max(found.divergence, 0.0) / (error * error) : 0;
+    candidates.push_back(group.candidate);
   }
-  const std::vector<std::size_t> chosen = convert::spend(spenders, budget_of(groups, options));
+  const std::vector<std::size_t> chosen = convert::spend(candidates, budget_of(groups, options));
   CalibratedRecipe made = write_recipe(base, groups, chosen);
   made.note =
       fmt::format("{} matrices were measured alone at {} bits on {} tokens (perplexity of the source {:.3f})",

@@ -41,7 +41,7 @@ Status turn(ChatSession& session, const LoadedModel& loaded, Engine& engine, boo
   FT_ASSIGN(Ticket ticket, engine.submit(std::move(request)));
   const Interrupt interrupt([&ticket] { ticket.cancel(); });
   Streaming streaming(terminal, json ? Streaming::Mode::kSilent : Streaming::Mode::kShow);
-  GatheredAnswer answer = gather(ticket, [&](const Event& event) {
+  GatheredAnswer answer = collect_answer(ticket, [&](const Event& event) {
     streaming.show(event);
     if (terminal.gone()) ticket.cancel();
   });

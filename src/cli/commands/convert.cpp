@@ -16,7 +16,7 @@ struct Options {
 Result<int> work(const Options& options, Terminal& terminal) {
   convert::Recipe recipe;
   recipe.keeps_codes = true, recipe.name = "the source's codes";
-  if (options.mtp == "drop") recipe.mtp = convert::HeadTreatment::kDrop;
+  if (options.mtp == "drop") recipe.mtp = convert::MtpHeadPrecision::kDrop;
   if (options.vision == "drop") recipe.vision = convert::VisionTreatment::kDrop;
   FT_ASSIGN(const std::string from, find_source(options.files.from));
   FT_ASSIGN(const convert::Source source, convert::open_source(from, options.exact));

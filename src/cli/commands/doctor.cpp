@@ -67,9 +67,9 @@ void check_model(const std::string& named, std::span<const DraftFolder> drafters
        (seen.images_problem.empty() ? "pictures are read by a tower of " : "pictures: ") + tower_text(seen),
        ""});
   findings.push_back(
-      model->head.usable()
+      model->mtp_head.usable()
           ? Finding{Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""}
-          : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->head.sentence),
+          : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->mtp_head.sentence),
                     "n-gram lookup drafts instead; use a conversion that keeps the mtp tensors"});
   check_drafters(*directory, drafters, findings);
   if (backend != nullptr) check_workers(*model, *backend, std::time(nullptr), findings);
@@ -128,7 +128,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (made.ok()) {
     backend = (*made)->describe();
     if ((*made)->name() == gpu_backend())
-      card = {(*made)->limits({}).memory_bytes, options.no_probe ? 0 : (*made)->memory_gb_per_s()};
+      card = {(*made)->limits({}).memory_bytes, options.no_probe ? 0 : (*made)->measured_bandwidth_gb_s()};
     const char* why = options.backend.isa != "auto" ? "as requested"
                       : (*made)->name() == "cuda"   ? "this machine has an NVIDIA GPU and its driver"
                       : (*made)->name() == "metal"  ? "its GPU passed the self-test"

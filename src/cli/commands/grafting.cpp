@@ -87,17 +87,17 @@ Status check_sizes(const GraftOptions& options, const ModelFacts& from, const Mo
   return {};
 }
 
-const Attend* first_attention(const Program& program) {
+const Attention* first_attention(const Program& program) {
   for (const Instruction& instruction : program.instructions()) {
-    if (const auto* attend = std::get_if<Attend>(&instruction)) return attend;
+    if (const auto* attend = std::get_if<Attention>(&instruction)) return attend;
   }
   return nullptr;
 }
 
 /// The head was trained with the rotary part of its own model.
 Status check_rotary(const GraftOptions& options, const Program& trained, const Program& grafted) {
-  const Attend* a = first_attention(trained);
-  const Attend* b = first_attention(grafted);
+  const Attention* a = first_attention(trained);
+  const Attention* b = first_attention(grafted);
   if (a == nullptr || b == nullptr || a->inverse_frequencies == b->inverse_frequencies) return {};
   return does_not_fit(options, "its rotary part turns with other frequencies (rope_parameters)");
 }
@@ -273,12 +273,12 @@ Result<GraftReport> graft_head(const GraftOptions& options, const std::string& f
   Result<Model> donor = load_donor(from), target = load_model(onto);
   if (!donor.ok()) return model_error(donor.error());
   if (!target.ok()) return model_error(target.error());
-  if (!donor->head.usable())
-    return Error{Code::kInvalid, fmt::format("{} gives no head: {}", options.head, donor->head.sentence)};
-  if (target->head.usable() && !options.force) {
+  if (!donor->mtp_head.usable())
+    return Error{Code::kInvalid, fmt::format("{} gives no head: {}", options.head, donor->mtp_head.sentence)};
+  if (target->mtp_head.usable() && !options.force) {
     return Error{Code::kInvalid, fmt::format("{} has an MTP head already ({}); put another in its place with "
                                              "--force",
-                                             options.onto, target->head.file)};
+                                             options.onto, target->mtp_head.file)};
   }
   GraftReport report{target->name, from, "mtp", {}, 0, {}, {}};
   FT_TRY(check_sizes(options, donor->facts, target->facts));
@@ -303,7 +303,7 @@ Result<GraftReport> graft_head(const GraftOptions& options, const std::string& f
   with_head.head_directory = folder;
   Result<Model> grafted = load_model(onto, with_head);
   if (!grafted.ok()) return model_error(grafted.error());
-  if (!grafted->head.usable()) return does_not_fit(options, grafted->head.sentence);
+  if (!grafted->mtp_head.usable()) return does_not_fit(options, grafted->mtp_head.sentence);
   FT_TRY(check_rotary(options, *donor->mtp, *grafted->mtp));
   FT_TRY(check_acceptance(options, *grafted, DrafterKind::kMtp, ids, report));
   FT_ASSIGN(report.kept_in, place(options, head_folder_of(onto), work));

@@ -161,14 +161,14 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   FT_ASSIGN(const std::string folder, packed_weights_folder(options.packed_cache));
   if (!folder.empty()) found.packed_cache = find_packed(folder, model);
-  if (!model.head.usable()) found.head_donors = head_donors(model, options.name());
+  if (!model.mtp_head.usable()) found.head_donors = head_donors(model, options.name());
   found.gpu = gpu_fit(model, context, options.kv_bits, options.device);
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");
   } else {
     show(found, terminal);
   }
-  return options.require == "drafted" && !model.head.usable() ? 1 : 0;
+  return options.require == "drafted" && !model.mtp_head.usable() ? 1 : 0;
 }
 
 }  // namespace

@@ -91,8 +91,8 @@ Inspection inspect(const Model& model, const Machine& machine, std::int64_t cont
   found.verdict = found.memory_available >= comfortable           ? "fits"
                   : found.memory_available >= found.memory_needed ? "tight"
                                                                   : "does not fit";
-  found.head_state = head_state_name(model.head.state);
-  found.head_sentence = model.head.sentence, found.head_file = model.head.file;
+  found.head_state = head_state_name(model.mtp_head.state);
+  found.head_sentence = model.mtp_head.sentence, found.head_file = model.mtp_head.file;
   found.drafter = drafter_name(DrafterKind::kAuto, model);
   if (with_program) {
     found.program = to_text(model.target);

@@ -78,9 +78,9 @@ PackProgress bar_on(Terminal& terminal) {
 }
 
 /// Whether a GPU runs the model's programs and has room for a decoder of it.
-Status suits(const Backend& backend, const Model& model, const DecoderOptions& options) {
-  FT_TRY(backend.takes(model.target));
-  for (const Program* network : drafter_networks(model)) FT_TRY(backend.takes(*network));
+Status check_backend(const Backend& backend, const Model& model, const DecoderOptions& options) {
+  FT_TRY(backend.check_supported(model.target));
+  for (const Program* network : drafter_networks(model)) FT_TRY(backend.check_supported(*network));
   MemoryReport memory = memory_needed(backend, model, options);
   memory.limit = backend.limits(model.target.layout()).memory_bytes;
   return check_memory(memory, options);
@@ -126,8 +126,8 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
   DecoderOptions least;
   least.slots = 1, least.context = loaded->context;
-  options.suits = [&model = loaded->model, least](const Backend& backend) {
-    return suits(backend, model, least);
+  options.check_device = [&model = loaded->model, least](const Backend& backend) {
+    return check_backend(backend, model, least);
   };
   FT_ASSIGN(loaded->backend, make_backend(options));
   loaded->backend_options = std::move(options), loaded->calibration = choice.calibration;
@@ -198,7 +198,7 @@ Status load_text(const std::string& directory, LoadedModel& loaded) {
 std::string gpu_fit(const Backend& gpu, const Model& model, std::int64_t context) {
   DecoderOptions least;
   least.slots = 1, least.context = context;
-  if (const Status status = suits(gpu, model, least); !status.ok()) return status.error().message;
+  if (const Status status = check_backend(gpu, model, least); !status.ok()) return status.error().message;
   const auto free = static_cast<double>(gpu.limits(model.target.layout()).memory_bytes);
   const auto needed = static_cast<double>(memory_needed(gpu, model, least).total());
   return fmt::format("fits: {} of the {} that are free on {}", bytes_text(needed), bytes_text(free),
@@ -235,8 +235,10 @@ bool maps_weights(const LoadedModel& loaded) {
 Status settle_backend(LoadedModel& loaded, const DecoderOptions& options) {
   BackendOptions& made = loaded.backend_options;
   if (made.name != "auto" || loaded.backend->name() != gpu_backend()) return {};
-  made.suits = [&loaded, options](const Backend& backend) { return suits(backend, loaded.model, options); };
-  if (made.suits(*loaded.backend).ok()) return {};
+  made.check_device = [&loaded, options](const Backend& backend) {
+    return check_backend(backend, loaded.model, options);
+  };
+  if (made.check_device(*loaded.backend).ok()) return {};
   loaded.backend.reset();
   FT_ASSIGN(loaded.backend, make_backend(made));
   loaded.costs = calibration_place(loaded.calibration, loaded.model, *loaded.backend,

@@ -43,11 +43,11 @@ Result<convert::Recipe> choose_recipe(const Options& options, const convert::Sou
 
 Result<convert::Recipe> read_recipe(const Options& options, const convert::Source& source) {
   FT_ASSIGN(convert::Recipe recipe, choose_recipe(options, source));
-  using Head = convert::HeadTreatment;
-  recipe.mtp = options.mtp == "keep"   ? Head::kKeep
-               : options.mtp == "8"    ? Head::kEight
-               : options.mtp == "same" ? Head::kSame
-                                       : Head::kDrop;
+  using Precision = convert::MtpHeadPrecision;
+  recipe.mtp = options.mtp == "keep"   ? Precision::kKeep
+               : options.mtp == "8"    ? Precision::kEight
+               : options.mtp == "same" ? Precision::kSame
+                                       : Precision::kDrop;
   recipe.vision =
       options.vision == "keep" ? convert::VisionTreatment::kKeep : convert::VisionTreatment::kDrop;
   return recipe;

@@ -38,7 +38,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   {
     const Interrupt interrupt([&ticket] { ticket.cancel(); });
     Streaming streaming(terminal, options.output.json ? Streaming::Mode::kSilent : Streaming::Mode::kShow);
-    report.answer = gather(ticket, [&](const Event& event) {
+    report.answer = collect_answer(ticket, [&](const Event& event) {
       streaming.show(event);
       if (terminal.gone()) ticket.cancel();
     });

@@ -85,7 +85,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   DecoderOptions decoder_options;
   decoder_options.context = static_cast<std::int64_t>(prompt.ids.size());
-  decoder_options.chunk = kChunk, decoder_options.logit_rows = kChunk;
+  decoder_options.prefill_chunk = kChunk, decoder_options.logit_rows = kChunk;
   Result<std::unique_ptr<Decoder>> decoder = Decoder::make(*loaded->backend, loaded->model, decoder_options);
   if (!decoder.ok()) return model_error(decoder.error());
 

@@ -55,7 +55,7 @@ Result<server::ServerOptions> server_choice(const Options& options) {
   FT_ASSIGN(ServingKeys keys, serving_keys(options.serve));
   chosen.api_keys = std::move(keys.users), chosen.admin_keys = std::move(keys.operators);
   chosen.host = options.serve.host, chosen.port = options.serve.port;
-  chosen.head_ms = options.serve.head_s * 1000, chosen.idle_ms = options.serve.idle_s * 1000;
+  chosen.header_ms = options.serve.head_s * 1000, chosen.idle_ms = options.serve.idle_s * 1000;
   chosen.origins = options.serve.origins;
   FT_ASSIGN(chosen.hosts, read_hosts(options.serve));
   chosen.log_json = options.serve.log_json, chosen.quiet = options.output.quiet;

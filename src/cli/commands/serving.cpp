@@ -137,12 +137,12 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
                  "Default drafter of requests: auto (default), mtp, lookup, recall or none; eagle3=DIR, "
                  "dflash=DIR or model=DIR loads such a drafter or a smaller model, which is then the default "
                  "(repeatable)");
-  flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDepth),
+  flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDraftTokens),
             "Default draft tokens per round: auto (default) or 0 to 15");
 }
 
 /// Token ids of another model mean other words, so each model has a file of its own.
-LookupMemoryOptions lookup_place(const Model& model, const std::string& folder) {
+RecallFileOptions recall_file_options(const Model& model, const std::string& folder) {
   if (folder.empty()) return {};
   const std::string key = fingerprint(model.name + "\n" + to_text(model.target));
   return {(std::filesystem::path(folder) / (key.substr(0, 16) + ".texts")).string(), key};
@@ -216,7 +216,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   FT_TRY(settle_memory(loaded, choice, options));
   options.weights_mapped = maps_weights(loaded);
   options.costs = loaded.costs;
-  options.lookup = lookup_place(loaded.model, choice.lookup_memory);
+  options.recall_file = recall_file_options(loaded.model, choice.lookup_memory);
   options.chat_format = loaded.chat_format;
   options.queue = static_cast<std::size_t>(choice.queue);
   options.cache_share = choice.cache_share == "keys"   ? CacheShare::kKeys

@@ -46,22 +46,22 @@ constexpr const char* kModelHelp =
 constexpr const char* kModeHelp = "A guard puts the fans back when the server ends, however it ends.";
 constexpr const char* kWhereHelp = "All three talk to the same engine; Ctrl-C ends the server.";
 
-struct Asked {
+struct StartRequest {
   LastStart choice;
   bool left = false;            // the person left or stopped the download
   std::int64_t kept_bytes = 0;  // of the download
 };
 
-std::vector<std::string> wheres(const std::string& named) {
+std::vector<std::string> targets(const std::string& named) {
   return named == "cli" ? std::vector<std::string>{"chat"} : std::vector<std::string>{named};
 }
 
-/// Fetches the model; otherwise sets asked.left.
-Status fetch(const std::string& name, const Options& options, Asked& asked, Terminal& terminal) {
+/// Fetches the model; otherwise sets request.left.
+Status fetch(const std::string& name, const Options& options, StartRequest& request, Terminal& terminal) {
   PullChoice choice = options.pull;
   choice.name = name;
   FT_ASSIGN(const PullOutcome outcome, fetch_model(choice, options.output.quiet, terminal));
-  asked.left = outcome.interrupted, asked.kept_bytes = outcome.interrupted ? outcome.kept_bytes : 0;
+  request.left = outcome.interrupted, request.kept_bytes = outcome.interrupted ? outcome.kept_bytes : 0;
   return {};
 }
 
@@ -81,10 +81,10 @@ Status check_here(const std::string& name) {
                            found.next.empty() ? "" : "; next: " + found.next)};
 }
 
-/// A name that is not here may be a repository: asks whether to fetch it, which asked.left may end.
-Status settle_name(const std::string& typed, const Options& options, Menu* menu, Asked& asked,
-                   Terminal& terminal) {
-  std::string& name = asked.choice.model;
+/// A name that is not here may be a repository: asks whether to fetch it, which request.left may end.
+Status resolve_model_name(const std::string& typed, const Options& options, Menu* menu, StartRequest& request,
+                          Terminal& terminal) {
+  std::string& name = request.choice.model;
   FT_TRY(reads_model(name)(typed));
   Status here = check_here(name);
   if (here.ok()) return {};
@@ -92,10 +92,10 @@ Status settle_name(const std::string& typed, const Options& options, Menu* menu,
     return here;
   const std::optional<bool> agreed =
       menu->confirm(fmt::format("{} is not on this machine; fetch it?", name), true);
-  asked.left = !agreed || !*agreed;
-  if (asked.left) return {};
-  FT_TRY(fetch(name, options, asked, terminal));
-  return asked.left ? Status() : check_here(name);
+  request.left = !agreed || !*agreed;
+  if (request.left) return {};
+  FT_TRY(fetch(name, options, request, terminal));
+  return request.left ? Status() : check_here(name);
 }
 
 /// On a Mac the GPU is asked, which takes its self-test.
@@ -110,19 +110,19 @@ Room room_here() {
 }
 
 /// "Another one" of question 1: until a name or a folder fits.
-Status ask_name(const Options& options, Menu& menu, Asked& asked, Terminal& terminal) {
+Status ask_name(const Options& options, Menu& menu, StartRequest& request, Terminal& terminal) {
   for (;;) {
     const std::optional<std::string> typed = menu.line("a folder, ORG/NAME or a name: ");
-    asked.left = !typed || typed->empty() || *typed == "q";
-    if (asked.left) return {};
-    const Status settled = settle_name(*typed, options, &menu, asked, terminal);
+    request.left = !typed || typed->empty() || *typed == "q";
+    if (request.left) return {};
+    const Status settled = resolve_model_name(*typed, options, &menu, request, terminal);
     if (settled.ok()) return {};
     terminal.sentence(settled.error().message);
   }
 }
 
 /// Question 1 of 2.
-Status ask_model(const Options& options, Menu& menu, Asked& asked, Terminal& terminal) {
+Status ask_model(const Options& options, Menu& menu, StartRequest& request, Terminal& terminal) {
   const Machine machine = read_machine();
   FT_ASSIGN(const Library library, read_library(options.folders));
   const Room room = room_here();
@@ -132,14 +132,14 @@ Status ask_model(const Options& options, Menu& menu, Asked& asked, Terminal& ter
       bytes_text(static_cast<double>(machine.memory_total)), machine.logical_cores);
   const std::vector<MenuRow> rows = offer_rows(offers);
   const std::optional<std::size_t> row = menu.choose(title, rows, room.sentence + kModelHelp);
-  asked.left = !row;
-  if (asked.left) return {};
+  request.left = !row;
+  if (request.left) return {};
   const auto headings = std::count_if(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(*row),
                                       [](const MenuRow& each) { return each.heading; });
   const ModelOffer& offer = offers[*row - static_cast<std::size_t>(headings)];
-  if (offer.kind == ModelOffer::Kind::kOther) return ask_name(options, menu, asked, terminal);
-  asked.choice.model = offer.name;
-  return offer.kind == ModelOffer::Kind::kPull ? fetch(offer.name, options, asked, terminal) : Status();
+  if (offer.kind == ModelOffer::Kind::kOther) return ask_name(options, menu, request, terminal);
+  request.choice.model = offer.name;
+  return offer.kind == ModelOffer::Kind::kPull ? fetch(offer.name, options, request, terminal) : Status();
 }
 
 /// Question 2 of 2; false: the person left.
@@ -187,20 +187,21 @@ Status take_max_flag(const Options& options, LastStart& choice) {
 }
 
 /// Without questions: flags, else the last choice, else what the menu offers first.
-Result<Asked> choose_alone(const Options& options, const std::optional<LastStart>& last, Terminal& terminal) {
-  Asked asked;
-  LastStart& choice = asked.choice;
-  choice = {"", options.where.empty() ? "chat" : wheres(options.where).front(), options.client};
+Result<StartRequest> choose_alone(const Options& options, const std::optional<LastStart>& last,
+                                  Terminal& terminal) {
+  StartRequest request;
+  LastStart& choice = request.choice;
+  choice = {"", options.where.empty() ? "chat" : targets(options.where).front(), options.client};
   if (options.has_model) {
-    FT_TRY(settle_name(options.model, options, nullptr, asked, terminal));
-    return asked;
+    FT_TRY(resolve_model_name(options.model, options, nullptr, request, terminal));
+    return request;
   }
   if (last && !options.fresh) {
     choice.model = last->model;
     if (options.where.empty())
       choice.where = last->where, choice.client = last->client, choice.max = last->max;
     FT_TRY(check_here(choice.model));
-    return asked;
+    return request;
   }
   const std::int64_t free = room_here().bytes;
   FT_ASSIGN(const Library library, read_library(options.folders));
@@ -216,44 +217,44 @@ Result<Asked> choose_alone(const Options& options, const std::optional<LastStart
                                                usual->name, bytes_text(static_cast<double>(usual->bytes))))};
   }
   choice.model = usual->name;
-  if (usual->kind == ModelOffer::Kind::kPull) FT_TRY(fetch(usual->name, options, asked, terminal));
-  return asked;
+  if (usual->kind == ModelOffer::Kind::kPull) FT_TRY(fetch(usual->name, options, request, terminal));
+  return request;
 }
 
 /// The last choice again. Nothing: other questions follow.
-std::optional<Asked> ask_again(const LastStart& last, Menu& menu, Terminal& terminal) {
+std::optional<StartRequest> ask_repeat(const LastStart& last, Menu& menu, Terminal& terminal) {
   const std::optional<bool> same =
       menu.confirm(fmt::format("Same as last time?  {}, {}", model_text(last.model), where_text(last)), true);
-  if (!same) return Asked{{}, true};
+  if (!same) return StartRequest{{}, true};
   if (!*same) return std::nullopt;
   const Status there = check_here(last.model);
-  if (there.ok()) return Asked{last};
+  if (there.ok()) return StartRequest{last};
   terminal.sentence(there.error().message);  // an unplugged disk, for example: choose another one
   return std::nullopt;
 }
 
-Result<Asked> ask(const Options& options, const std::optional<LastStart>& last, Terminal& terminal) {
+Result<StartRequest> ask(const Options& options, const std::optional<LastStart>& last, Terminal& terminal) {
   Menu menu(terminal);
-  Asked asked;
-  LastStart& choice = asked.choice;
+  StartRequest request;
+  LastStart& choice = request.choice;
   terminal.err(Style::kBold, "foretoken start\n");
   if (last && !options.fresh && !options.has_model && options.where.empty()) {
-    if (const std::optional<Asked> again = ask_again(*last, menu, terminal)) return *again;
+    if (const std::optional<StartRequest> again = ask_repeat(*last, menu, terminal)) return *again;
   }
   if (options.has_model) {
-    FT_TRY(settle_name(options.model, options, &menu, asked, terminal));
+    FT_TRY(resolve_model_name(options.model, options, &menu, request, terminal));
   } else {
-    FT_TRY(ask_model(options, menu, asked, terminal));
+    FT_TRY(ask_model(options, menu, request, terminal));
   }
-  if (asked.left) return asked;
+  if (request.left) return request;
   choice.client = options.client;
   if (!options.where.empty()) {
-    choice.where = wheres(options.where).front();
+    choice.where = targets(options.where).front();
   } else {
-    asked.left = !ask_where(menu, choice);
+    request.left = !ask_where(menu, choice);
   }
-  if (!asked.left && !options.max) asked.left = !ask_mode(menu, choice);
-  return asked;
+  if (!request.left && !options.max) request.left = !ask_mode(menu, choice);
+  return request;
 }
 
 /// Becomes the command that does the work, with this program's settings, environment and terminal.
@@ -289,29 +290,29 @@ Error needs_terminal(const std::optional<LastStart>& last, Terminal& terminal) {
 Result<int> work(const Options& options, Terminal& terminal) {
   const std::optional<LastStart> last = last_start();
   const bool answered = options.yes || (options.has_model && !options.where.empty());
-  Asked asked;
+  StartRequest request;
   if (answered) {
-    FT_ASSIGN(asked, choose_alone(options, last, terminal));
+    FT_ASSIGN(request, choose_alone(options, last, terminal));
   } else if (!Menu::can_ask(terminal) || options.output.json) {
     return needs_terminal(last, terminal);
   } else {
-    FT_ASSIGN(asked, ask(options, last, terminal));
+    FT_ASSIGN(request, ask(options, last, terminal));
   }
-  if (asked.left) {
-    terminal.err(stopped_text(asked.kept_bytes) + "\n");
+  if (request.left) {
+    terminal.err(stopped_text(request.kept_bytes) + "\n");
     return kLeft;
   }
-  FT_TRY(take_max_flag(options, asked.choice));
+  FT_TRY(take_max_flag(options, request.choice));
   if (options.output.json) {
-    terminal.out(write_json(Json{{"model", asked.choice.model},
-                                 {"where", asked.choice.where},
-                                 {"client", asked.choice.client},
-                                 {"max", asked.choice.max}}) +
+    terminal.out(write_json(Json{{"model", request.choice.model},
+                                 {"where", request.choice.where},
+                                 {"client", request.choice.client},
+                                 {"max", request.choice.max}}) +
                  "\n");
     return 0;
   }
-  FT_TRY(begin_start(asked.choice));
-  return become(asked.choice, options, terminal);
+  FT_TRY(begin_start(request.choice));
+  return become(request.choice, options, terminal);
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ Json shares(const SpeculationReport& report) {
   return list;
 }
 
-Json counts(const std::array<std::int64_t, kMaxDraft>& by_position, const SpeculationReport& report) {
+Json counts(const std::array<std::int64_t, kMaxDraftTokens>& by_position, const SpeculationReport& report) {
   Json list = Json::array();
   for (std::size_t i = 0; i < by_position.size() && report.drafted_at[i] > 0; ++i)
     list.push_back(by_position[i]);

@@ -57,11 +57,11 @@ class Builder {
     for (const Layer& layer : layers_) weights.insert(weights.end(), {layer.k, layer.v});
     const std::vector<Row> rows = p.linear(x, std::move(weights));
     for (std::size_t i = 0; i < layers_.size(); ++i) {
-      Attend append = attention(i);
+      Attention append = attention(i);
       append.q = append.k = rows[2 * i], append.v = rows[2 * i + 1];
       append.q_norm = append.k_norm;
       append.heads = c_.kv_heads;
-      append.window = 1, append.causal = true;
+      append.sliding_window = 1, append.causal = true;
       p.attend(std::move(append));
     }
   }
@@ -71,7 +71,7 @@ class Builder {
     for (std::size_t i = 0; i < layers_.size(); ++i) {
       const Layer& layer = layers_[i];
       const std::vector<Row> in = p.linear(p.norm(x, layer.input_norm, eps_), {layer.q, layer.k, layer.v});
-      Attend attend = attention(i);
+      Attention attend = attention(i);
       attend.q = in[0], attend.k = in[1], attend.v = in[2];
       attend.q_norm = layer.q_norm;
       x = p.add(x, p.linear(p.attend(std::move(attend)), {layer.o})[0]);
@@ -85,8 +85,8 @@ class Builder {
   }
 
  private:
-  Attend attention(std::size_t layer) const {
-    Attend attend;
+  Attention attention(std::size_t layer) const {
+    Attention attend;
     attend.k_norm = layers_[layer].k_norm;
     attend.heads = c_.heads, attend.kv_heads = c_.kv_heads, attend.head_dim = c_.head_dim;
     attend.rotary = c_.head_dim;
@@ -95,7 +95,7 @@ class Builder {
           static_cast<float>(std::pow(c_.rope_theta, -2.0 * j / c_.head_dim)));
     attend.eps = eps_;
     attend.scale = 1.0F / std::sqrt(static_cast<float>(c_.head_dim));
-    attend.window = c_.windows[layer];
+    attend.sliding_window = c_.windows[layer];
     attend.causal = c_.causal[layer] != 0;
     return attend;
   }

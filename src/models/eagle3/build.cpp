@@ -48,7 +48,7 @@ class Builder {
     p_.capture("hidden", c_.norm_output ? last : x);
     Logits logits;
     logits.in = last;
-    logits.head = source_.matrix("lm_head", c_.draft_vocabulary, c_.hidden);
+    logits.lm_head = source_.matrix("lm_head", c_.draft_vocabulary, c_.hidden);
     logits.labels = std::move(labels);
     p_.logits(std::move(logits));
     p_.sample();
@@ -70,7 +70,7 @@ class Builder {
     const std::vector<Row> in = p_.linear(x, {source_.matrix(prefix + "q_proj", width, x.width),
                                               source_.matrix(prefix + "k_proj", kv_width, x.width),
                                               source_.matrix(prefix + "v_proj", kv_width, x.width)});
-    Attend attend;
+    Attention attend;
     attend.q = in[0], attend.k = in[1], attend.v = in[2];
     if (source_.has(prefix + "q_norm")) {
       attend.q_norm = source_.vector(prefix + "q_norm", c_.head_dim);
@@ -82,7 +82,7 @@ class Builder {
       attend.inverse_frequencies.push_back(static_cast<float>(std::pow(c_.rope_theta, -2.0 * j / c_.rotary)));
     }
     attend.eps = eps_, attend.scale = 1.0F / std::sqrt(static_cast<float>(c_.head_dim));
-    attend.window = c_.window;
+    attend.sliding_window = c_.window;
     const Weight o = source_.matrix(prefix + "o_proj", c_.hidden, width);
     return p_.linear(p_.attend(std::move(attend)), {o})[0];
   }

@@ -75,7 +75,7 @@ class Builder {
     const Weight o = source_.matrix(prefix + "o_proj", hidden, width);
     const std::vector<Row> in = p_.linear(x, std::move(weights));
 
-    Attend attend;
+    Attention attend;
     attend.q = in[0];
     attend.q_norm = source_.norm(prefix + "q_norm", layer.head_dim);
     if (shared) {
@@ -91,7 +91,7 @@ class Builder {
     attend.inverse_frequencies =
         inverse_frequencies(layer.full ? config_.full_rope : config_.sliding_rope, layer.head_dim);
     attend.eps = eps_, attend.scale = 1;
-    attend.window = layer.full ? 0 : config_.window;
+    attend.sliding_window = layer.full ? 0 : config_.window;
     const Row out = p_.attend(std::move(attend));
     cache_of_.push_back(shared ? -1 : static_cast<int>(p_.layout().caches.size()) - 1);
     return p_.linear(out, {o})[0];
@@ -110,12 +110,12 @@ class Builder {
     const double factor = 1 / std::sqrt(static_cast<double>(config_.hidden_size));
     const Weight router = source_.matrix(prefix + "router.proj", config_.experts, config_.hidden_size);
     const Row scaled = scale(norm(x, prefix + "router.scale"), static_cast<float>(factor));
-    Experts routed;
-    routed.routes = p_.append(Route{p_.linear(scaled, {router})[0],
-                                    config_.experts_per_token,
-                                    true,
-                                    source_.vector(prefix + "router.per_expert_scale", config_.experts),
-                                    {}});
+    MoeMlp routed;
+    routed.routes = p_.append(TopKRouter{p_.linear(scaled, {router})[0],
+                                         config_.experts_per_token,
+                                         true,
+                                         source_.vector(prefix + "router.per_expert_scale", config_.experts),
+                                         {}});
     routed.in = norm(x, prefix + "pre_feedforward_layernorm_2");
     ExpertWeights weights = read_experts(source_, expert_names(prefix.substr(0, prefix.size() - 1)),
                                          {config_.experts, config_.hidden_size, config_.expert_size});
@@ -174,11 +174,11 @@ Status build(Model& model, const FamilyConfig& family_config, WeightSource& sour
   const Row last = build.norm(x, "norm");
   p.capture("hidden", last);
   Logits logits;
-  logits.in = last, logits.head = model.lm_head, logits.softcap = static_cast<float>(config.logit_softcap);
+  logits.in = last, logits.lm_head = model.lm_head, logits.softcap = static_cast<float>(config.logit_softcap);
   p.logits(std::move(logits));
   p.sample();
   FT_TRY(source.status());
-  model.head = examine_head(model, {}, source);
+  model.mtp_head = examine_head(model, {}, source);
   return {};
 }
 

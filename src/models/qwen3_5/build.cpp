@@ -86,7 +86,7 @@ class Builder {
     const Weight v = source_.matrix(prefix + "v_proj", kv_width, config_.hidden_size);
     const Weight o = source_.matrix(prefix + "o_proj", config_.hidden_size, heads * config_.head_dim);
     const std::vector<Row> in = p_.linear(x, {q, k, v});
-    Attend attend;
+    Attention attend;
     attend.q = in[0], attend.k = in[1], attend.v = in[2];
     attend.q_norm = source_.norm(prefix + "q_norm", config_.head_dim);
     attend.k_norm = source_.norm(prefix + "k_norm", config_.head_dim);
@@ -147,9 +147,9 @@ class Builder {
     const Weight shared_gate = source_.matrix(prefix + "shared_expert_gate", 1, hidden);
     const std::vector<Row> in = p_.linear(x, {router, gate, up, shared_gate});
     const Row inner = p_.swiglu(in[1], in[2]);
-    Experts routed;
+    MoeMlp routed;
     routed.in = x;
-    routed.routes = p_.append(Route{in[0], moe.experts_per_token, moe.norm_topk, {}, {}});
+    routed.routes = p_.append(TopKRouter{in[0], moe.experts_per_token, moe.norm_topk, {}, {}});
     ExpertWeights weights =
         read_experts(source_, expert_names(layer), {moe.experts, hidden, moe.expert_size});
     routed.gate = std::move(weights.gate);
@@ -285,16 +285,16 @@ Status build(Model& model, const FamilyConfig& family_config, WeightSource& sour
   FT_TRY(build_vision(model, config, source));
   build_target(model.target, config, source, model, options.captures);
   FT_TRY(source.status());
-  model.head = examine(model, config, source);
-  if (!model.head.usable()) return {};
+  model.mtp_head = examine(model, config, source);
+  if (!model.mtp_head.usable()) return {};
   Program program;
   DraftIds drafts = draft_ids(options, config);
   model.draft_vocabulary = drafts.ids.empty() ? config.vocab_size : drafts.count();
   build_head(program, config, source, model.embedding, model.lm_head, std::move(drafts),
              model.vision.has_value());
   if (const Status status = source.status(); !status.ok()) {
-    model.head.state = state_after(status.error());
-    model.head.sentence = "MTP head: " + status.error().message;
+    model.mtp_head.state = state_after(status.error());
+    model.mtp_head.sentence = "MTP head: " + status.error().message;
     return {};
   }
   const int most = options.draft_bits < 0 ? bits_like(model.target) : options.draft_bits;

@@ -44,7 +44,7 @@ class Tower {
   Row attend(Program& p, Row x, const std::string& prefix) {
     const int width = x.width;
     const Row all = linear(p, x, prefix + "attn.qkv", 3 * width);
-    Attend attend;
+    Attention attend;
     attend.q = p.append(Slice{all, 0, width, {}});
     attend.k = p.append(Slice{all, width, width, {}});
     attend.v = p.append(Slice{all, 2 * width, width, {}});

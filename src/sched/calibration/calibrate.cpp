@@ -181,7 +181,7 @@ Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms) {
       if (reference == 0) {
         decoder.costs().calibrate(best, reference = ms);
       } else if (ms > 0) {
-        decoder.costs().weigh(drafter->number(), ms / reference);
+        decoder.costs().set_pass_cost(drafter->number(), ms / reference);
       }
     }
   } catch (const std::exception& failure) {
@@ -189,7 +189,7 @@ Calibrated calibrate(Decoder& decoder, const std::function<double()>& now_ms) {
     log_warn(std::string("calibration failed, draft depths use estimates: ") + failure.what());
   }
   const bool measured = best[1] > 0 && best[4] > 0 && networks;
-  if (measured && !steady) decoder.costs().take_up(believed_of(decoder.costs().figures()));
+  if (measured && !steady) decoder.costs().restore(believed_of(decoder.costs().figures()));
   return {measured, steady, std::move(workers)};
 }
 

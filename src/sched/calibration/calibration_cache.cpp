@@ -27,11 +27,11 @@ std::int64_t seconds_now() {
 
 /// Removes `before`, a number and the character after it from the front of the text.
 template <class Number>
-bool take(std::string_view& text, std::string_view before, Number& number, char behind) {
+bool take(std::string_view& text, std::string_view before, Number& number, char after) {
   if (!text.starts_with(before)) return false;
   const char* end = text.data() + text.size();
   const auto [at, failure] = std::from_chars(text.data() + before.size(), end, number);
-  if (failure != std::errc() || at == end || *at != behind) return false;
+  if (failure != std::errc() || at == end || *at != after) return false;
   text.remove_prefix(static_cast<std::size_t>(at - text.data()) + 1);
   return true;
 }
@@ -90,7 +90,7 @@ Result<RememberedCosts> read_calibration(std::string_view text, const std::strin
   return costs;
 }
 
-bool CalibrationCache::recall(Decoder& decoder) {
+bool CalibrationCache::load(Decoder& decoder) {
   const Result<MappedFile> file = MappedFile::open(options_.path);
   if (!file.ok()) {
     if (file.error().code != Code::kNotFound) log_warn(file.error().message);
@@ -106,7 +106,7 @@ bool CalibrationCache::recall(Decoder& decoder) {
     costs.error().code == Code::kCorrupt ? log_warn(line) : log_info(line);
     return false;
   }
-  decoder.costs().take_up(costs->figures);
+  decoder.costs().restore(costs->figures);
   workers_ = std::move(costs->workers);
   decoder.backend().use_workers(workers_.workers);
   return true;
@@ -114,7 +114,7 @@ bool CalibrationCache::recall(Decoder& decoder) {
 
 void CalibrationCache::learn(Decoder& decoder) {
   const bool keeps = !options_.path.empty();
-  kept_ = keeps && recall(decoder);
+  kept_ = keeps && load(decoder);
   const Calibrated fresh =
       kept_ ? Calibrated{} : calibrate(decoder, options_.now_ms ? options_.now_ms : steady_ms);
   if (!kept_) workers_ = fresh.workers;

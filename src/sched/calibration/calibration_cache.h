@@ -46,7 +46,7 @@ class CalibrationCache {
   const WorkerChoice& workers() const { return workers_; }
 
  private:
-  bool recall(Decoder& decoder);
+  bool load(Decoder& decoder);
 
   CalibrationCacheOptions options_;
   CostFigures begun_with_;

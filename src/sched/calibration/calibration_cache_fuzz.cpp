@@ -23,7 +23,7 @@ void read(const std::string& text) {
   }
   if (!costs->figures.plausible() || !costs->workers.plausible()) std::abort();
   ft::CostModel model;
-  model.take_up(costs->figures);
+  model.restore(costs->figures);
   if (model.figures().far_from(costs->figures, 1)) std::abort();
 }
 

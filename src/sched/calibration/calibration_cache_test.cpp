@@ -85,7 +85,7 @@ TEST(CostText, ComesBackBitForBit) {
   EXPECT_EQ(read->figures.draft_ms, figures().draft_ms);
   EXPECT_EQ(read->workers, remembered().workers);
   CostModel model;
-  model.take_up(read->figures);
+  model.restore(read->figures);
   EXPECT_EQ(model.figures().verify_ms, figures().verify_ms) << "and a model takes them as they are";
   EXPECT_EQ(model.figures().draft_ms, figures().draft_ms);
 }
@@ -247,7 +247,7 @@ TEST_F(CalibrationCacheTest, AClockThatLiesIsNotedAndNothingOfItIsKept) {
     EXPECT_GT(lied.steps, 0);
     EXPECT_FALSE(fs::exists(path_)) << "the next start measures again";
     CostModel model;
-    model.take_up(lied.figures);
+    model.restore(lied.figures);
     EXPECT_LT(model.round(1, false), 1.5) << "a draft may still pay";
   }
   lie_ = [](int) { return 0; };
@@ -439,7 +439,7 @@ TEST(BelievedCosts, OfABusyMachineDoNotKeepDraftsAway) {
   const CostFigures believed = believed_of(busy);
   EXPECT_TRUE(believed.plausible());
   CostModel model;
-  model.take_up(believed);
+  model.restore(believed);
   EXPECT_LT(model.round(1, false), 1.5) << "a draft may pay again";
   EXPECT_LT(model.round(8, false), 4);
   EXPECT_EQ(believed.verify_ms[1], busy.verify_ms[1]);

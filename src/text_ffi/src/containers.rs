@@ -49,7 +49,7 @@ fn bound(of: &Value, name: &'static str) -> Value {
     Value::from_object(BoundMethod { of: of.clone(), name })
 }
 
-/// A map that is no namespace or other object of the machine.
+/// A map, but not a namespace or another object of the machine.
 fn is_dict(value: &Value) -> bool {
     let own = |name: &str| ["Namespace", "Loop", "Macro", "Module"].iter().any(|own| name.ends_with(own));
     value.kind() == ValueKind::Map && !value.as_object().is_some_and(|object| own(object.type_name()))

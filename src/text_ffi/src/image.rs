@@ -69,7 +69,7 @@ fn is_whole(kind: ImageFormat, bytes: &[u8]) -> bool {
 fn jpeg_has_end(bytes: &[u8]) -> bool {
     let mut at = 2; // after the start marker
     loop {
-        // The data of a scan, or padding, until a marker that neither stands for 0xFF nor restarts.
+        // The data of a scan, or padding, until a marker that is neither an escaped 0xFF nor a restart.
         while let (Some(&first), Some(&second)) = (bytes.get(at), bytes.get(at + 1)) {
             if first == 0xff && !matches!(second, 0x00 | 0x01 | 0xd0..=0xd7 | 0xff) {
                 break;

@@ -78,7 +78,7 @@ def main():
     for method in ("json_schema", "function_calling"):
         try:
             model().with_structured_output(Found, method=method).invoke("How many files?")
-        except ValueError as error:  # the scripted answer is no object
+        except ValueError as error:  # the scripted answer is not an object
             print(error)
 
 

@@ -47,31 +47,31 @@ constexpr int kSliceDims = 32;                     // of a head, that one worker
 constexpr std::int64_t kMinShared = 4 * kKeyRows;  // positions that are worth three barriers
 
 /// Memory of a key/value head that workers share, in floats.
-std::int64_t share_floats(const Attend& op) {
+std::int64_t share_floats(const Attention& op) {
   const std::int64_t padded = round_up(op.head_dim, kLanes);
   return kQueryTile * (kSharePositions + 3 * kShareBlocks + padded + kLanes) +
          (padded + kShareColumns - 1) / kShareColumns * kQueryTile;
 }
 
 /// True if there are so few key/value heads that workers must share them.
-bool has_few_heads(const Attend& op, int workers) { return 2 * op.kv_heads <= workers; }
+bool has_few_heads(const Attention& op, int workers) { return 2 * op.kv_heads <= workers; }
 
 /// Two phases. First, every attention head of every row is normalised and rotated, and keys and values are
 /// appended. After a barrier the work items are (segment, key/value head, tile of queries). The queries of a
 /// tile are independent of each other, so tiles may have any size.
 class AttendOp final : public Operation {
  public:
-  AttendOp(const Attend& op, const Parts& parts)
+  AttendOp(const Attention& op, const BuildContext& context)
       : op_(op),
-        q_(parts.matrix(op.q)),
-        k_(parts.matrix(op.k)),
-        v_(parts.matrix(op.v)),
-        out_(parts.matrix(op.out)),
-        rotary_(parts.rotary),
-        query_(reinterpret_cast<float*>(parts.scratch)),
-        shared_(query_ + static_cast<std::int64_t>(parts.options.max_rows) * op.heads * op.head_dim),
-        worker_scratch_(parts.worker_scratch),
-        worker_floats_(parts.worker_floats),
+        q_(context.matrix(op.q)),
+        k_(context.matrix(op.k)),
+        v_(context.matrix(op.v)),
+        out_(context.matrix(op.out)),
+        rotary_(context.rotary),
+        query_(reinterpret_cast<float*>(context.scratch)),
+        shared_(query_ + static_cast<std::int64_t>(context.options.max_rows) * op.heads * op.head_dim),
+        worker_scratch_(context.worker_scratch),
+        worker_floats_(context.worker_floats),
         q_norm_(decode(op.q_norm)),
         k_norm_(decode(op.k_norm)) {
     if (op.v_norm) v_norm_.assign(static_cast<std::size_t>(op.head_dim), 1);
@@ -333,7 +333,7 @@ class AttendOp final : public Operation {
 
   /// The first position that a row at `position` sees.
   std::int64_t first_position(std::int64_t position) const {
-    return op_.window > 0 ? std::max<std::int64_t>(0, position + 1 - op_.window) : 0;
+    return op_.sliding_window > 0 ? std::max<std::int64_t>(0, position + 1 - op_.sliding_window) : 0;
   }
 
   /// Queries [first, last) of one key/value head. Query i is row i / group and attention head i % group of
@@ -372,7 +372,7 @@ class AttendOp final : public Operation {
     step.kernels->attend(arguments(step, segment, first_row, kv_head, first, last, worker));
   }
 
-  Attend op_;
+  Attention op_;
   Matrix q_, k_, v_, out_;
   const Rotary* rotary_;
   float* query_;   // [max_rows, heads, head_dim] normalised and rotated
@@ -384,17 +384,17 @@ class AttendOp final : public Operation {
 
 }  // namespace
 
-Needs needs(const Attend& op, const Parts& parts) {
-  const std::int64_t shared = has_few_heads(op, parts.workers) ? op.kv_heads * share_floats(op) : 0;
-  return {(static_cast<std::int64_t>(parts.options.max_rows) * op.heads * op.head_dim + shared) *
+Needs needs(const Attention& op, const BuildContext& context) {
+  const std::int64_t shared = has_few_heads(op, context.workers) ? op.kv_heads * share_floats(op) : 0;
+  return {(static_cast<std::int64_t>(context.options.max_rows) * op.heads * op.head_dim + shared) *
               static_cast<std::int64_t>(sizeof(float)),
           attend_floats(round_up(op.head_dim, kLanes))};
 }
 
 std::unique_ptr<Operation> make_rotary(Rotary& rotary) { return std::make_unique<RotaryOp>(rotary); }
 
-std::unique_ptr<Operation> make(const Attend& op, const Parts& parts) {
-  return std::make_unique<AttendOp>(op, parts);
+std::unique_ptr<Operation> make(const Attention& op, const BuildContext& context) {
+  return std::make_unique<AttendOp>(op, context);
 }
 
 }  // namespace ft::cpu

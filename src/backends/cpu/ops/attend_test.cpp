@@ -43,12 +43,12 @@ Program attention(const AttendShape& shape, RandomWeights& random) {
   const std::vector<Row> qkv = program.linear(
       in, {picks(random, 0, queries, shape.width()), picks(random, queries, shape.kv_width(), shape.width()),
            picks(random, queries + shape.kv_width(), shape.kv_width(), shape.width())});
-  Attend attend;
+  Attention attend;
   attend.q = qkv[0], attend.k = qkv[1], attend.v = qkv[2];
   attend.heads = shape.heads, attend.kv_heads = shape.kv_heads, attend.head_dim = shape.head_dim;
   attend.eps = 1e-6F, attend.scale = 0.3F;
   attend.gated = shape.gated;
-  attend.window = shape.window, attend.causal = shape.causal;
+  attend.sliding_window = shape.window, attend.causal = shape.causal;
   program.capture("out", program.attend(attend));
   return program;
 }
@@ -256,7 +256,7 @@ TEST(CpuAttend, SlicedRowsHaveTheSameBitsWithAnyThreads) {
   Program program;
   const Row in = program.input(shape.width());
   const Row all = program.linear(in, {picks(random, 0, shape.width(), shape.width())})[0];
-  Attend attend;
+  Attention attend;
   attend.q = program.append(Slice{all, 0, shape.query_width(), {}});
   attend.k = program.append(Slice{all, shape.query_width(), shape.kv_width(), {}});
   attend.v = program.append(Slice{all, shape.query_width() + shape.kv_width(), shape.kv_width(), {}});

@@ -12,9 +12,9 @@ constexpr int kMaxTaps = kRing - kMaxTapeRows - 1;
 /// Workers own channels, so a worker reads from the ring only what it wrote itself.
 class ConvOp final : public Operation {
  public:
-  ConvOp(const Conv& op, const Parts& parts)
-      : in_(parts.matrix(op.in)),
-        out_(parts.matrix(op.out)),
+  ConvOp(const CausalConv1d& op, const BuildContext& context)
+      : in_(context.matrix(op.in)),
+        out_(context.matrix(op.out)),
         kernel_width_(op.kernel_width),
         state_(op.state) {
     const std::int64_t width = in_.width;
@@ -45,7 +45,7 @@ class ConvOp final : public Operation {
       }
       // This must come last: the last rows of a long segment overwrite the predecessors of its first row.
       for (int r = std::max(0, segment.rows - kRing); r < segment.rows; ++r) {
-        std::memcpy(step.state->window(state_, segment.sequence.slot, segment.position + r) + range.first,
+        std::memcpy(step.state->conv_row(state_, segment.sequence.slot, segment.position + r) + range.first,
                     in_.row(first_row + r) + range.first, static_cast<std::size_t>(count) * sizeof(float));
       }
       first_row += segment.rows;
@@ -59,7 +59,7 @@ class ConvOp final : public Operation {
     if (offset >= 0) return in_.row(first_row + offset) + channel;
     const std::int64_t position = segment.position + offset;
     if (position < 0) return nullptr;
-    return step.state->window(state_, segment.sequence.slot, position) + channel;
+    return step.state->conv_row(state_, segment.sequence.slot, position) + channel;
   }
 
   Matrix in_, out_;
@@ -69,8 +69,8 @@ class ConvOp final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make(const Conv& op, const Parts& parts) {
-  return std::make_unique<ConvOp>(op, parts);
+std::unique_ptr<Operation> make(const CausalConv1d& op, const BuildContext& context) {
+  return std::make_unique<ConvOp>(op, context);
 }
 
 }  // namespace ft::cpu

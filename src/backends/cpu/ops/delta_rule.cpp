@@ -33,14 +33,14 @@ struct Prepared {
 /// in the first cache for all tokens of the step. Memory is read and written once.
 class DeltaRuleOp final : public Operation {
  public:
-  DeltaRuleOp(const DeltaRule& op, const Parts& parts)
+  DeltaRuleOp(const DeltaRule& op, const BuildContext& context)
       : op_(op),
-        in_(parts.matrix(op.in)),
-        a_(parts.matrix(op.a)),
-        b_(parts.matrix(op.b)),
-        out_(parts.matrix(op.out)),
-        worker_scratch_(parts.worker_scratch),
-        worker_floats_(parts.worker_floats),
+        in_(context.matrix(op.in)),
+        a_(context.matrix(op.a)),
+        b_(context.matrix(op.b)),
+        out_(context.matrix(op.out)),
+        worker_scratch_(context.worker_scratch),
+        worker_floats_(context.worker_floats),
         decay_(static_cast<std::size_t>(op.value_heads)),
         dt_bias_(static_cast<std::size_t>(op.value_heads)) {
     read_rows(op.a_log, 0, 1, decay_.data());
@@ -234,13 +234,13 @@ class DeltaRuleOp final : public Operation {
 
 }  // namespace
 
-Needs needs(const DeltaRule& op, const Parts& /*parts*/) {
+Needs needs(const DeltaRule& op, const BuildContext& /*context*/) {
   return {0, round_up(static_cast<std::int64_t>(2 * kPreparedRows) * op.key_dim, kLanes) + 4 * kDeltaTile +
                  static_cast<std::int64_t>(op.key_dim) * kDeltaTile};
 }
 
-std::unique_ptr<Operation> make(const DeltaRule& op, const Parts& parts) {
-  return std::make_unique<DeltaRuleOp>(op, parts);
+std::unique_ptr<Operation> make(const DeltaRule& op, const BuildContext& context) {
+  return std::make_unique<DeltaRuleOp>(op, context);
 }
 
 }  // namespace ft::cpu

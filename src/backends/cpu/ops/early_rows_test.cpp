@@ -15,8 +15,8 @@ namespace {
 constexpr int kWidth = 384;
 
 /// Rows of groups of 32 and of 64 columns.
-std::vector<PreparedRows> two_shapes(const Parts& parts) {
-  return {prepared_rows(32, kWidth, parts), prepared_rows(64, kWidth, parts)};
+std::vector<PreparedRows> two_shapes(const BuildContext& context) {
+  return {prepared_rows(32, kWidth, context), prepared_rows(64, kWidth, context)};
 }
 
 /// Codes, scales and sums of rows that one worker prepares whole.
@@ -46,11 +46,11 @@ TEST(CpuEarlyRows, HaveTheBytesOfOneWorkerWhateverTheSplitAndTheOrderOfWorkers) 
   RandomWeights random(3);
   std::uint32_t seed = 1;
   for (const bool int16 : {false, true}) {
-    Parts parts;
-    parts.int16 = int16;
+    BuildContext context;
+    context.int16 = int16;
     for (const Split split : {Split{Split::Kind::kColumns, 0}, Split{Split::Kind::kHeads, 12}}) {
       for (const int workers : {3, 5, 7, 24, 40}) {  // 40: some have no columns
-        EarlyRows early(two_shapes(parts), kWidth, kSmallBatchRows);
+        EarlyRows early(two_shapes(context), kWidth, kSmallBatchRows);
         ASSERT_TRUE(early.possible());
         EXPECT_FALSE(early.used(workers));
         early.use(workers, split);
@@ -73,7 +73,7 @@ TEST(CpuEarlyRows, HaveTheBytesOfOneWorkerWhateverTheSplitAndTheOrderOfWorkers) 
           for (const int worker : order) early.prepare(step, {in.data(), kWidth, 0}, worker, workers);
           for (std::size_t i = 0; i < 2; ++i) {
             SCOPED_TRACE(::testing::Message() << workers << " workers, " << rows << " rows, shape " << i);
-            const Whole whole(kernels, two_shapes(parts)[i], in, rows);
+            const Whole whole(kernels, two_shapes(context)[i], in, rows);
             expect_same(early.rows(i), whole.prepared, rows);
           }
         }
@@ -83,9 +83,9 @@ TEST(CpuEarlyRows, HaveTheBytesOfOneWorkerWhateverTheSplitAndTheOrderOfWorkers) 
 }
 
 TEST(CpuEarlyRows, AreNotForPairsOfColumns) {
-  Parts parts;
-  parts.pair_bytes = 4;
-  EXPECT_FALSE(EarlyRows(std::vector{prepared_rows(kPairs, kWidth, parts)}, kWidth, 4).possible());
+  BuildContext context;
+  context.pair_bytes = 4;
+  EXPECT_FALSE(EarlyRows(std::vector{prepared_rows(kPairs, kWidth, context)}, kWidth, 4).possible());
   EXPECT_FALSE(EarlyRows({}, kWidth, 4).possible());
 }
 

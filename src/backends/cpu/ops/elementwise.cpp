@@ -11,8 +11,8 @@ namespace {
 class BinaryOp final : public Operation {
  public:
   BinaryOp(Row a, Row b, Row out, void (*Kernels::*kernel)(const float*, const float*, std::int64_t, float*),
-           const Parts& parts)
-      : a_(parts.matrix(a)), b_(parts.matrix(b)), out_(parts.matrix(out)), kernel_(kernel) {}
+           const BuildContext& context)
+      : a_(context.matrix(a)), b_(context.matrix(b)), out_(context.matrix(out)), kernel_(kernel) {}
   void run(const Step& step, int worker, int workers) override {
     const Range range = partition(out_.width, kLanes, worker, workers);
     const Matrix a = step.of(a_, worker);
@@ -30,8 +30,8 @@ class BinaryOp final : public Operation {
 
 class ConcatOp final : public Operation {
  public:
-  ConcatOp(const Concat& op, const Parts& parts)
-      : a_(parts.matrix(op.a)), b_(parts.matrix(op.b)), out_(parts.matrix(op.out)) {}
+  ConcatOp(const Concat& op, const BuildContext& context)
+      : a_(context.matrix(op.a)), b_(context.matrix(op.b)), out_(context.matrix(op.out)) {}
   void run(const Step& step, int worker, int workers) override {
     const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
     const Matrix a = step.of(a_, worker);
@@ -50,8 +50,8 @@ class ConcatOp final : public Operation {
 /// A worker has the columns that it has of a linear.
 class ScaleOp final : public Operation {
  public:
-  ScaleOp(const Scale& op, const Parts& parts)
-      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), factor_(op.factor) {}
+  ScaleOp(const Scale& op, const BuildContext& context)
+      : in_(context.matrix(op.in)), out_(context.matrix(op.out)), factor_(op.factor) {}
   void run(const Step& step, int worker, int workers) override {
     const Range range = partition(out_.width, kLanes, worker, workers);
     const Matrix in = step.of(in_, worker);
@@ -68,8 +68,8 @@ class ScaleOp final : public Operation {
 /// A worker has the columns that it has of a linear.
 class SigmoidGateOp final : public Operation {
  public:
-  SigmoidGateOp(const SigmoidGate& op, const Parts& parts)
-      : in_(parts.matrix(op.in)), gate_(parts.matrix(op.gate)), out_(parts.matrix(op.out)) {}
+  SigmoidGateOp(const SigmoidGate& op, const BuildContext& context)
+      : in_(context.matrix(op.in)), gate_(context.matrix(op.gate)), out_(context.matrix(op.out)) {}
   void run(const Step& step, int worker, int workers) override {
     const Range range = partition(out_.width, kLanes, worker, workers);
     const Matrix in = step.of(in_, worker);
@@ -86,8 +86,8 @@ class SigmoidGateOp final : public Operation {
 /// A worker has the columns that it has of a linear.
 class GeluOp final : public Operation {
  public:
-  GeluOp(const Gelu& op, const Parts& parts)
-      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), exact_(op.exact) {}
+  GeluOp(const Gelu& op, const BuildContext& context)
+      : in_(context.matrix(op.in)), out_(context.matrix(op.out)), exact_(op.exact) {}
   void run(const Step& step, int worker, int workers) override {
     const Range range = partition(out_.width, kLanes, worker, workers);
     const Matrix in = step.of(in_, worker);
@@ -105,8 +105,10 @@ class GeluOp final : public Operation {
 /// A worker has the columns that it has of a linear.
 class BiasOp final : public Operation {
  public:
-  BiasOp(const Bias& op, const Parts& parts)
-      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), bias_(static_cast<std::size_t>(op.in.width)) {
+  BiasOp(const Bias& op, const BuildContext& context)
+      : in_(context.matrix(op.in)),
+        out_(context.matrix(op.out)),
+        bias_(static_cast<std::size_t>(op.in.width)) {
     read_rows(op.bias, 0, 1, bias_.data());
   }
   void run(const Step& step, int worker, int workers) override {
@@ -125,8 +127,8 @@ class BiasOp final : public Operation {
 
 class SliceOp final : public Operation {
  public:
-  SliceOp(const Slice& op, const Parts& parts)
-      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), first_(op.first) {}
+  SliceOp(const Slice& op, const BuildContext& context)
+      : in_(context.matrix(op.in)), out_(context.matrix(op.out)), first_(op.first) {}
   void run(const Step& step, int worker, int workers) override {
     const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
     const Matrix in = step.of(in_, worker);
@@ -142,32 +144,32 @@ class SliceOp final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make(const Swiglu& op, const Parts& parts) {
-  return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::swiglu, parts);
+std::unique_ptr<Operation> make(const Swiglu& op, const BuildContext& context) {
+  return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::swiglu, context);
 }
-std::unique_ptr<Operation> make(const Geglu& op, const Parts& parts) {
-  return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::geglu, parts);
+std::unique_ptr<Operation> make(const Geglu& op, const BuildContext& context) {
+  return std::make_unique<BinaryOp>(op.gate, op.up, op.out, &Kernels::geglu, context);
 }
-std::unique_ptr<Operation> make(const Add& op, const Parts& parts) {
-  return std::make_unique<BinaryOp>(op.a, op.b, op.out, &Kernels::add, parts);
+std::unique_ptr<Operation> make(const Add& op, const BuildContext& context) {
+  return std::make_unique<BinaryOp>(op.a, op.b, op.out, &Kernels::add, context);
 }
-std::unique_ptr<Operation> make(const SigmoidGate& op, const Parts& parts) {
-  return std::make_unique<SigmoidGateOp>(op, parts);
+std::unique_ptr<Operation> make(const SigmoidGate& op, const BuildContext& context) {
+  return std::make_unique<SigmoidGateOp>(op, context);
 }
-std::unique_ptr<Operation> make(const Gelu& op, const Parts& parts) {
-  return std::make_unique<GeluOp>(op, parts);
+std::unique_ptr<Operation> make(const Gelu& op, const BuildContext& context) {
+  return std::make_unique<GeluOp>(op, context);
 }
-std::unique_ptr<Operation> make(const Bias& op, const Parts& parts) {
-  return std::make_unique<BiasOp>(op, parts);
+std::unique_ptr<Operation> make(const Bias& op, const BuildContext& context) {
+  return std::make_unique<BiasOp>(op, context);
 }
-std::unique_ptr<Operation> make(const Scale& op, const Parts& parts) {
-  return std::make_unique<ScaleOp>(op, parts);
+std::unique_ptr<Operation> make(const Scale& op, const BuildContext& context) {
+  return std::make_unique<ScaleOp>(op, context);
 }
-std::unique_ptr<Operation> make(const Concat& op, const Parts& parts) {
-  return std::make_unique<ConcatOp>(op, parts);
+std::unique_ptr<Operation> make(const Concat& op, const BuildContext& context) {
+  return std::make_unique<ConcatOp>(op, context);
 }
-std::unique_ptr<Operation> make(const Slice& op, const Parts& parts) {
-  return std::make_unique<SliceOp>(op, parts);
+std::unique_ptr<Operation> make(const Slice& op, const BuildContext& context) {
+  return std::make_unique<SliceOp>(op, context);
 }
 
 }  // namespace ft::cpu

@@ -9,7 +9,7 @@ namespace {
 
 class EmbedOp final : public Operation {
  public:
-  EmbedOp(const Embed& op, const Parts& parts) : table_(op.table), out_(parts.matrix(op.out)) {}
+  EmbedOp(const Embed& op, const BuildContext& context) : table_(op.table), out_(context.matrix(op.out)) {}
   void run(const Step& step, int worker, int workers) override {
     const Range range = partition(step.rows, 1, worker, workers);
     for (std::int64_t r = range.first; r < range.last; ++r) {
@@ -30,7 +30,7 @@ class EmbedOp final : public Operation {
 
 class InputOp final : public Operation {
  public:
-  InputOp(const Input& op, const Parts& parts) : out_(parts.matrix(op.out)) {}
+  InputOp(const Input& op, const BuildContext& context) : out_(context.matrix(op.out)) {}
   void run(const Step& step, int worker, int workers) override {
     const Range range = partition(step.rows * out_.width, kLanes, worker, workers);
     for (std::int64_t at = range.first; at < range.last;) {
@@ -48,15 +48,15 @@ class InputOp final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make(const Embed& op, const Parts& parts) {
-  return std::make_unique<EmbedOp>(op, parts);
+std::unique_ptr<Operation> make(const Embed& op, const BuildContext& context) {
+  return std::make_unique<EmbedOp>(op, context);
 }
-std::unique_ptr<Operation> make(const Input& op, const Parts& parts) {
-  return std::make_unique<InputOp>(op, parts);
+std::unique_ptr<Operation> make(const Input& op, const BuildContext& context) {
+  return std::make_unique<InputOp>(op, context);
 }
 /// The rows are written to their places after the step.
-std::unique_ptr<Operation> make(const Capture& op, const Parts& parts) {
-  parts.outcome->captures[static_cast<std::size_t>(op.number)] = parts.matrix(op.in);
+std::unique_ptr<Operation> make(const Capture& op, const BuildContext& context) {
+  context.outputs->captures[static_cast<std::size_t>(op.number)] = context.matrix(op.in);
   return nullptr;
 }
 

@@ -30,16 +30,16 @@ struct Own {
 
 /// Sizes and rows of one instruction.
 struct Shape {
-  Shape(const Experts& op, const Parts& parts)
+  Shape(const MoeMlp& op, const BuildContext& context)
       : experts(static_cast<int>(op.gate.size())),
         chosen(op.chosen()),
         size(op.size()),
         width(op.out.width),
-        max_rows(parts.options.max_rows),
-        few_rows(small_batch_rows(parts.options)) {
+        max_rows(context.options.max_rows),
+        few_rows(small_batch_rows(context.options)) {
     const auto count = op.gate.size();
-    inputs = prepared_for(parts.packed.first(2 * count), op.in.width, parts);
-    inner = prepared_for(parts.packed.subspan(2 * count), size, parts);
+    inputs = prepared_for(context.packed.first(2 * count), op.in.width, context);
+    inner = prepared_for(context.packed.subspan(2 * count), size, context);
   }
   std::int64_t slots(std::int64_t rows) const { return rows * chosen; }
   std::int64_t inner_bytes() const { return round_up(slots(max_rows) * size * 4, 64); }
@@ -68,28 +68,28 @@ struct Shape {
 
 class ExpertsOp final : public Operation {
  public:
-  ExpertsOp(const Experts& op, const Parts& parts)
-      : shape_(op, parts),
-        in_(parts.matrix(op.in)),
-        routes_(parts.matrix(op.routes)),
-        out_(parts.matrix(op.out)),
-        int16_(parts.int16),
+  ExpertsOp(const MoeMlp& op, const BuildContext& context)
+      : shape_(op, context),
+        in_(context.matrix(op.in)),
+        routes_(context.matrix(op.routes)),
+        out_(context.matrix(op.out)),
+        int16_(context.int16),
         activation_(op.activation == Activation::kSilu ? &Kernels::swiglu : &Kernels::geglu) {
     const std::size_t count = op.gate.size();
-    gate_.assign(parts.packed.begin(), parts.packed.begin() + static_cast<std::ptrdiff_t>(count));
-    up_.assign(parts.packed.begin() + static_cast<std::ptrdiff_t>(count),
-               parts.packed.begin() + static_cast<std::ptrdiff_t>(2 * count));
-    down_.assign(parts.packed.begin() + static_cast<std::ptrdiff_t>(2 * count), parts.packed.end());
-    std::byte* at = parts.scratch;
+    gate_.assign(context.packed.begin(), context.packed.begin() + static_cast<std::ptrdiff_t>(count));
+    up_.assign(context.packed.begin() + static_cast<std::ptrdiff_t>(count),
+               context.packed.begin() + static_cast<std::ptrdiff_t>(2 * count));
+    down_.assign(context.packed.begin() + static_cast<std::ptrdiff_t>(2 * count), context.packed.end());
+    std::byte* at = context.scratch;
     inner_ = reinterpret_cast<float*>(at);
     at += shape_.inner_bytes();
     shared_inputs_ = place(shape_.inputs, shape_.max_rows, at);
     few_inputs_ = place(shape_.inputs, shape_.few_rows, at);
-    at += shape_.input_bytes(parts.workers);
+    at += shape_.input_bytes(context.workers);
     shared_inner_ = place(shape_.inner, shape_.slots(shape_.max_rows), at);
     few_inner_ = place(shape_.inner, shape_.slots(shape_.few_rows), at);
-    for (int worker = 0; worker < parts.workers; ++worker)
-      own_.push_back(lay_out(parts.worker_scratch + worker * parts.worker_floats));
+    for (int worker = 0; worker < context.workers; ++worker)
+      own_.push_back(lay_out(context.worker_scratch + worker * context.worker_floats));
     plain_inputs_ =
         find_prepared(shape_.inputs, *gate_.front()) < 0 || find_prepared(shape_.inputs, *up_.front()) < 0;
   }
@@ -348,14 +348,15 @@ class ExpertsOp final : public Operation {
 
 }  // namespace
 
-Needs needs(const Experts& op, const Parts& parts) {
-  const Shape shape(op, parts);
-  return {shape.inner_bytes() + shape.input_bytes(parts.workers) + shape.prepared_inner_bytes(parts.workers),
-          shape.own_floats()};
+Needs needs(const MoeMlp& op, const BuildContext& context) {
+  const Shape shape(op, context);
+  return {
+      shape.inner_bytes() + shape.input_bytes(context.workers) + shape.prepared_inner_bytes(context.workers),
+      shape.own_floats()};
 }
 
-std::unique_ptr<Operation> make(const Experts& op, const Parts& parts) {
-  return std::make_unique<ExpertsOp>(op, parts);
+std::unique_ptr<Operation> make(const MoeMlp& op, const BuildContext& context) {
+  return std::make_unique<ExpertsOp>(op, context);
 }
 
 }  // namespace ft::cpu

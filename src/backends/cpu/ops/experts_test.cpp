@@ -48,9 +48,9 @@ std::string text(const ExpertsCase& test) {
 /// Rows of [scores, input] through a route and its experts.
 class Mixture {
  public:
-  Mixture(const ExpertsCase& test, std::uint64_t seed, const Route& route = {}) : random_(seed) {
+  Mixture(const ExpertsCase& test, std::uint64_t seed, const TopKRouter& route = {}) : random_(seed) {
     const Row both = program_.input(kExperts + kWidth);
-    Route own = route;
+    TopKRouter own = route;
     own.scores = program_.append(Slice{both, 0, kExperts, {}});
     own.chosen = kChosen;
     experts_.in = program_.append(Slice{both, kExperts, kWidth, {}});
@@ -62,19 +62,19 @@ class Mixture {
       experts_.down.push_back(test.weight(random_, kWidth, test.size));
     }
   }
-  Experts& experts() { return experts_; }
+  MoeMlp& experts() { return experts_; }
   RandomWeights& random() { return random_; }
   /// What is captured: the sum of the experts, or with `routes` the choice.
   Program program(bool routes = false) const {
     Program whole = program_;
-    routes ? whole.capture("routes", experts_.routes) : whole.capture("out", whole.append(Experts(experts_)));
+    routes ? whole.capture("routes", experts_.routes) : whole.capture("out", whole.append(MoeMlp(experts_)));
     return whole;
   }
 
  private:
   RandomWeights random_;
   Program program_;
-  Experts experts_;
+  MoeMlp experts_;
 };
 
 struct Machine {
@@ -192,7 +192,7 @@ TEST(CpuExperts, AnExpertThatNoRowChoseIsNotUsed) {
 }
 
 /// The choice of one row of scores on a backend: indices, then weights.
-std::vector<float> choice(const std::string& isa, std::vector<float> scores, const Route& route = {}) {
+std::vector<float> choice(const std::string& isa, std::vector<float> scores, const TopKRouter& route = {}) {
   Mixture mixture({.format = Format::kF32, .size = 16}, 9, route);
   scores.resize(kExperts + kWidth);
   return Machine(mixture.program(true), isa, 1).run(scores, 2 * kChosen);
@@ -213,7 +213,7 @@ TEST(CpuRoute, WeightsAreTheSoftmaxInItsVariants) {
   const std::vector<float> scores = {0, 1, 2, 3, 0, 0, 0, 0, 0};
   RandomWeights random(3);
   const Weight scale = random.plain(Format::kF32, 1, kExperts, 1, 2);
-  Route not_renormalised, with_scale;
+  TopKRouter not_renormalised, with_scale;
   not_renormalised.renormalised = false;
   with_scale.scale = scale;
   double all = 0;

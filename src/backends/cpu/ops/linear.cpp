@@ -19,23 +19,24 @@ constexpr std::int64_t kPieceBytes = 24 << 10;
 
 class LinearOp final : public Operation {
  public:
-  LinearOp(LinearParts linear, const Parts& parts)
+  LinearOp(LinearParts linear, const BuildContext& context)
       : weights_(std::move(linear.weights)),
         in_(linear.in),
         outs_(std::move(linear.outs)),
-        int16_(parts.int16),
+        int16_(context.int16),
         logit_rows_only_(linear.logit_rows_only),
         softcap_(linear.softcap) {
-    const std::int64_t max_rows = logit_rows_only_ ? parts.options.max_logit_rows : parts.options.max_rows;
-    shared_ = own_ = prepared_for(weights_, in_.width, parts);
-    own_bytes_ = prepared_bytes(own_, small_batch_rows(parts.options));
-    place(shared_, max_rows, parts.scratch);
-    small_rows_ = small_batch_rows(parts.options);
-    place(own_, small_rows_, parts.scratch);
+    const std::int64_t max_rows =
+        logit_rows_only_ ? context.options.max_logit_rows : context.options.max_rows;
+    shared_ = own_ = prepared_for(weights_, in_.width, context);
+    own_bytes_ = prepared_bytes(own_, small_batch_rows(context.options));
+    place(shared_, max_rows, context.scratch);
+    small_rows_ = small_batch_rows(context.options);
+    place(own_, small_rows_, context.scratch);
     for (const PreparedRows& rows : shared_) row_bytes_ = std::max(row_bytes_, rows.row_bytes);
     if (shared_.empty()) row_bytes_ = in_.width * 4;
-    if (parts.workers >= kMinSharingWorkers)
-      claims_ = std::vector<Claims>(static_cast<std::size_t>(parts.workers));
+    if (context.workers >= kMinSharingWorkers)
+      claims_ = std::vector<Claims>(static_cast<std::size_t>(context.workers));
   }
 
   void run(const Step& step, int worker, int workers) override {
@@ -271,24 +272,25 @@ class LinearOp final : public Operation {
 
 }  // namespace
 
-std::int64_t linear_scratch_bytes(std::span<const Packed* const> weights, int max_rows, const Parts& parts) {
-  const std::vector<PreparedRows> prepared = prepared_for(weights, weights.front()->columns, parts);
+std::int64_t linear_scratch_bytes(std::span<const Packed* const> weights, int max_rows,
+                                  const BuildContext& context) {
+  const std::vector<PreparedRows> prepared = prepared_for(weights, weights.front()->columns, context);
   return std::max(prepared_bytes(prepared, max_rows),
-                  parts.workers * prepared_bytes(prepared, small_batch_rows(parts.options)));
+                  context.workers * prepared_bytes(prepared, small_batch_rows(context.options)));
 }
 
-Needs needs(const Linear& /*op*/, const Parts& parts) {
-  return {linear_scratch_bytes(parts.packed, parts.options.max_rows, parts), 0};
+Needs needs(const Linear& /*op*/, const BuildContext& context) {
+  return {linear_scratch_bytes(context.packed, context.options.max_rows, context), 0};
 }
 
-std::unique_ptr<Operation> make_linear(LinearParts linear, const Parts& parts) {
-  return std::make_unique<LinearOp>(std::move(linear), parts);
+std::unique_ptr<Operation> make_linear(LinearParts linear, const BuildContext& context) {
+  return std::make_unique<LinearOp>(std::move(linear), context);
 }
 
-std::unique_ptr<Operation> make(const Linear& op, const Parts& parts) {
-  LinearParts linear{{parts.packed.begin(), parts.packed.end()}, parts.matrix(op.in), {}, false, 0};
-  for (const Row out : op.outs) linear.outs.push_back(parts.matrix(out));
-  return make_linear(std::move(linear), parts);
+std::unique_ptr<Operation> make(const Linear& op, const BuildContext& context) {
+  LinearParts linear{{context.packed.begin(), context.packed.end()}, context.matrix(op.in), {}, false, 0};
+  for (const Row out : op.outs) linear.outs.push_back(context.matrix(out));
+  return make_linear(std::move(linear), context);
 }
 
 }  // namespace ft::cpu

@@ -32,11 +32,11 @@ class SharedLinear {
                                  random.plain(Format::kF32, kOutputs, kColumns, 1)}) {
       add(weight);
     }
-    Parts parts;
-    parts.options.max_rows = std::max(16, rows);
-    parts.workers = workers;
-    parts.int16 = activations == 16;
-    parts.pair_bytes = parts.int16 ? kExactPairBytes : kernels.pair_bytes;
+    BuildContext context;
+    context.options.max_rows = std::max(16, rows);
+    context.workers = workers;
+    context.int16 = activations == 16;
+    context.pair_bytes = context.int16 ? kExactPairBytes : kernels.pair_bytes;
     LinearParts linear;
     for (const Packed& packed : packed_) linear.weights.push_back(&packed);
     in_.resize(static_cast<std::size_t>(rows * kColumns));
@@ -45,9 +45,9 @@ class SharedLinear {
     outs_.assign(packed_.size(), std::vector<float>(static_cast<std::size_t>(rows * kOutputs)));
     for (std::vector<float>& out : outs_) linear.outs.push_back({out.data(), kOutputs, 0});
     linear.softcap = 30;
-    scratch_ = Memory::allocate(linear_scratch_bytes(linear.weights, parts.options.max_rows, parts));
-    parts.scratch = scratch_.data();
-    operation_ = make_linear(std::move(linear), parts);
+    scratch_ = Memory::allocate(linear_scratch_bytes(linear.weights, context.options.max_rows, context));
+    context.scratch = scratch_.data();
+    operation_ = make_linear(std::move(linear), context);
     step_.kernels = &kernels_;
     step_.rows = rows;
     step_.small_batch = rows <= kSmallBatchRows;

@@ -24,8 +24,8 @@ void for_rows(const Step& step, const Matrix& in, int worker, int workers, const
 
 class NormOp final : public Operation {
  public:
-  NormOp(const Norm& op, const Parts& parts)
-      : in_(parts.matrix(op.in)), out_(parts.matrix(op.out)), weight_(decode(op.weight)), eps_(op.eps) {
+  NormOp(const Norm& op, const BuildContext& context)
+      : in_(context.matrix(op.in)), out_(context.matrix(op.out)), weight_(decode(op.weight)), eps_(op.eps) {
     if (op.weight.empty()) weight_.assign(static_cast<std::size_t>(op.in.width), 1);
   }
 
@@ -45,9 +45,9 @@ class NormOp final : public Operation {
 
 class LayerNormOp final : public Operation {
  public:
-  LayerNormOp(const LayerNorm& op, const Parts& parts)
-      : in_(parts.matrix(op.in)),
-        out_(parts.matrix(op.out)),
+  LayerNormOp(const LayerNorm& op, const BuildContext& context)
+      : in_(context.matrix(op.in)),
+        out_(context.matrix(op.out)),
         weight_(decode(op.weight)),
         bias_(decode(op.bias)),
         eps_(op.eps) {}
@@ -69,10 +69,10 @@ class LayerNormOp final : public Operation {
 
 class GatedNormOp final : public Operation {
  public:
-  GatedNormOp(const GatedNorm& op, const Parts& parts)
-      : in_(parts.matrix(op.in)),
-        gate_(parts.matrix(op.gate)),
-        out_(parts.matrix(op.out)),
+  GatedNormOp(const GatedNorm& op, const BuildContext& context)
+      : in_(context.matrix(op.in)),
+        gate_(context.matrix(op.gate)),
+        out_(context.matrix(op.out)),
         weight_(decode(op.weight)),
         eps_(op.eps) {}
 
@@ -96,16 +96,16 @@ class GatedNormOp final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make(const Norm& op, const Parts& parts) {
-  return std::make_unique<NormOp>(op, parts);
+std::unique_ptr<Operation> make(const Norm& op, const BuildContext& context) {
+  return std::make_unique<NormOp>(op, context);
 }
 
-std::unique_ptr<Operation> make(const LayerNorm& op, const Parts& parts) {
-  return std::make_unique<LayerNormOp>(op, parts);
+std::unique_ptr<Operation> make(const LayerNorm& op, const BuildContext& context) {
+  return std::make_unique<LayerNormOp>(op, context);
 }
 
-std::unique_ptr<Operation> make(const GatedNorm& op, const Parts& parts) {
-  return std::make_unique<GatedNormOp>(op, parts);
+std::unique_ptr<Operation> make(const GatedNorm& op, const BuildContext& context) {
+  return std::make_unique<GatedNormOp>(op, context);
 }
 
 }  // namespace ft::cpu

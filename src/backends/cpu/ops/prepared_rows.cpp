@@ -106,27 +106,27 @@ Tile PreparedRows::tile(std::int64_t first_row, int rows) const {
       nullptr};
 }
 
-PreparedRows prepared_rows(int group, std::int64_t columns, const Parts& parts) {
+PreparedRows prepared_rows(int group, std::int64_t columns, const BuildContext& context) {
   PreparedRows rows;
   rows.group = group;
-  rows.int16 = parts.int16;
-  rows.pair_bytes = parts.pair_bytes;
+  rows.int16 = context.int16;
+  rows.pair_bytes = context.pair_bytes;
   rows.columns = columns;
   if (group == kPairs) {
-    rows.row_bytes = round_up(columns, 2) / 2 * parts.pair_bytes;
+    rows.row_bytes = round_up(columns, 2) / 2 * context.pair_bytes;
   } else {
     rows.groups = static_cast<int>(columns / group);
-    rows.row_bytes = columns * (parts.int16 ? 2 : 1);
+    rows.row_bytes = columns * (context.int16 ? 2 : 1);
   }
   return rows;
 }
 
 std::vector<PreparedRows> prepared_for(std::span<const Packed* const> weights, std::int64_t columns,
-                                       const Parts& parts) {
+                                       const BuildContext& context) {
   std::vector<PreparedRows> all;
   for (const Packed* weight : weights) {
     if (!weight->codes && !weight->pairs()) continue;
-    if (find_prepared(all, *weight) < 0) all.push_back(prepared_rows(group_of(*weight), columns, parts));
+    if (find_prepared(all, *weight) < 0) all.push_back(prepared_rows(group_of(*weight), columns, context));
   }
   return all;
 }

@@ -71,12 +71,12 @@ struct PreparedRows {
   int planes() const { return int16 ? 2 : 1; }
 };
 
-struct Parts;
+struct BuildContext;
 /// The shape only, without memory.
-PreparedRows prepared_rows(int group, std::int64_t columns, const Parts& parts);
+PreparedRows prepared_rows(int group, std::int64_t columns, const BuildContext& context);
 /// One for each way (a group size, or kPairs) in which the weights want their rows; none for plain weights.
 std::vector<PreparedRows> prepared_for(std::span<const Packed* const> weights, std::int64_t columns,
-                                       const Parts& parts);
+                                       const BuildContext& context);
 /// Of all of them together.
 std::int64_t prepared_bytes(std::span<const PreparedRows> all, std::int64_t rows);
 /// The index of the rows that `weight` takes; -1: plain ones.

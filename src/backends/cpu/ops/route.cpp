@@ -6,13 +6,13 @@ namespace {
 
 class RouteOp final : public Operation {
  public:
-  RouteOp(const Route& op, const Parts& parts)
-      : scores_(parts.matrix(op.scores)),
-        out_(parts.matrix(op.out)),
+  RouteOp(const TopKRouter& op, const BuildContext& context)
+      : scores_(context.matrix(op.scores)),
+        out_(context.matrix(op.out)),
         chosen_(op.chosen),
         renormalised_(op.renormalised),
-        scratch_(parts.worker_scratch),
-        scratch_floats_(parts.worker_floats) {
+        scratch_(context.worker_scratch),
+        scratch_floats_(context.worker_floats) {
     if (op.scale.empty()) return;
     scale_.resize(static_cast<std::size_t>(op.scores.width));
     read_rows(op.scale, 0, 1, scale_.data());
@@ -70,10 +70,10 @@ class RouteOp final : public Operation {
 
 }  // namespace
 
-Needs needs(const Route& op, const Parts& /*parts*/) { return {0, op.scores.width}; }
+Needs needs(const TopKRouter& op, const BuildContext& /*context*/) { return {0, op.scores.width}; }
 
-std::unique_ptr<Operation> make(const Route& op, const Parts& parts) {
-  return std::make_unique<RouteOp>(op, parts);
+std::unique_ptr<Operation> make(const TopKRouter& op, const BuildContext& context) {
+  return std::make_unique<RouteOp>(op, context);
 }
 
 }  // namespace ft::cpu

@@ -147,11 +147,11 @@ TEST(Pack, ListedRowsAreRequantisedByThemselves) {
     pack_blocks(of, rows, packed, 0, packed.blocks, out.data(), scratch);
     return out;
   };
-  std::vector<std::byte> small_batch;
+  std::vector<std::byte> chosen_rows;
   for (const std::int32_t id : ids)
-    small_batch.insert(small_batch.end(), &data[id * 768UL], &data[id * 768UL] + 768);
+    chosen_rows.insert(chosen_rows.end(), &data[id * 768UL], &data[id * 768UL] + 768);
   Weight alone = weight;
-  alone.rows = 3, alone.data = small_batch.data();
+  alone.rows = 3, alone.data = chosen_rows.data();
   EXPECT_EQ(packed_of(weight, ids, 3), packed_of(alone, {}, 3));
 }
 

@@ -197,7 +197,7 @@ int main(int argc, char** argv) {
   for (const fs::path& text : texts) {
     if (text.extension() == ".cuh") headers = checksum(headers, read_file(text));
   }
-  const std::string logit_rows = std::string(",") + argv[5] + ",";
+  const std::string architectures = std::string(",") + argv[5] + ",";
   std::vector<Job> jobs;
   for (int i = 6; i < argc; ++i) {
     const fs::path source = argv[i];
@@ -205,8 +205,8 @@ int main(int argc, char** argv) {
     const bool hopper = stem.starts_with("hopper_"), sm90 = stem.starts_with("sm90_");
     for (const Target& target : kTargets) {
       if ((hopper && target.capability < 90) || (sm90 && target.capability != 90)) continue;
-      if (logit_rows != ",all," &&
-          logit_rows.find(std::string(",") + target.option + ",") == std::string::npos)
+      if (architectures != ",all," &&
+          architectures.find(std::string(",") + target.option + ",") == std::string::npos)
         continue;
       std::uint64_t sum = checksum(headers, read_file(source));
       for (const std::string& option : options_of(target, "")) sum = checksum(sum, option);

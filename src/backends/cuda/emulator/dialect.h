@@ -16,8 +16,8 @@
 #define FT_DYNAMIC(name) unsigned char* name = ::ft::cuda::dynamic_memory
 #define FT_UNROLL
 #define FT_LOOP
-#define FT_FOURS
-#define FT_PAIRS
+#define FT_UNROLL_4
+#define FT_UNROLL_2
 #define FT_KERNEL(name, Args, threads)                                                                \
   static void name(const Args& p);                                                                    \
   [[maybe_unused]] static const bool registered_##name =                                              \

@@ -116,7 +116,7 @@ FT_DEVICE void widen(u16* to, const u8* from, float scale) {
   *(uint4*)(to + 8) = make_uint4(pairs[4], pairs[5], pairs[6], pairs[7]);
 }
 
-/// The unit at `at`; its values from `end` on are zeros: a weight of zero must not meet what is no number.
+/// The unit at `at`; its values from `end` on are zeros: a weight of zero must not meet a NaN.
 template <int Dims>
 FT_DEVICE void load_unit(const AttendArgs& p, const SegmentPlace& s, int kv_head, int at, int end,
                          AttendStage<Dims>& stage) {
@@ -125,7 +125,7 @@ FT_DEVICE void load_unit(const AttendArgs& p, const SegmentPlace& s, int kv_head
   const int row = (int)threadIdx.x / kAttendLanes, lane = (int)threadIdx.x % kAttendLanes;
   const bool live = at + row < end;
   if (p.kv_bits == 16 && p.head_dim % 8 == 0) {
-    FT_FOURS for (int d = lane * 8; d < p.head_dim; d += kAttendLanes * 8) {
+    FT_UNROLL_4 for (int d = lane * 8; d < p.head_dim; d += kAttendLanes * 8) {
       const int from = (row * p.head_dim + d) * 2;
       copy_async(&stage.keys[row][d], keys + from);
       copy_async_or_zero(&stage.values[row][d], values + from, live);
@@ -198,7 +198,7 @@ FT_DEVICE void score_unit(const AttendStage<Dims>& stage, AttendBlock<Dims, Tile
   const int column = warp_of() % 4 * 8, quad = lane_of() >> 2, t = lane_of() & 3;
   FT_LOOP for (int m = warp_of() / 4; m < Tiles; m += 2) {
     float even[4] = {0, 0, 0, 0}, odd[4] = {0, 0, 0, 0};
-    FT_FOURS for (int k = 0; k < Dims; k += 32) {
+    FT_UNROLL_4 for (int k = 0; k < Dims; k += 32) {
       u32 a[4], b[4];
       load_right(b, &stage.keys[column][k], Dims + 8);
       load_left(a, &own.queries[16 * m][k], Dims + 8);

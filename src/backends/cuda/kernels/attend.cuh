@@ -24,7 +24,7 @@ struct Seen {
 FT_DEVICE Seen seen_by(const AttendArgs& p, const SegmentPlace& s, int row) {
   if (!p.causal) return {0, s.position + s.rows};
   const int end = s.position + row + 1;
-  return {p.window > 0 ? max_(0, end - p.window) : 0, end};
+  return {p.sliding_window > 0 ? max_(0, end - p.sliding_window) : 0, end};
 }
 
 }  // namespace ft::cuda

@@ -72,14 +72,14 @@ FT_DEVICE void normalise_rows(const float* in, int stride, int first, int count,
     const int at = min_(first + r, count - 1);
     row[r] = in + (long long)at * stride, to[r] = out[at];
   }
-  FT_FOURS for (int i = lane_of(); i < size; i += 32) {
+  FT_UNROLL_4 for (int i = lane_of(); i < size; i += 32) {
     FT_UNROLL for (int r = 0; r < 4; r++) sum[r] = fma_(row[r][i], row[r][i], sum[r]);
   }
   FT_UNROLL for (int distance = 16; distance > 0; distance >>= 1) {  // warp_sum of each
     FT_UNROLL for (int r = 0; r < 4; r++) sum[r] = sum[r] + shuffle_xor(sum[r], distance);
   }
   FT_UNROLL for (int r = 0; r < 4; r++) factor[r] = scale / sqrt_(sum[r] + 1e-6f);
-  FT_FOURS for (int i = lane_of(); i < size; i += 32) {
+  FT_UNROLL_4 for (int i = lane_of(); i < size; i += 32) {
     FT_UNROLL for (int r = 0; r < 4; r++) to[r][i] = row[r][i] * factor[r];
   }
 }
@@ -106,7 +106,7 @@ FT_DEVICE void prepare_rows(const DeltaArgs& p, const SegmentPlace& s, int first
                          query ? rows.queries : rows.keys);
   }
   const float* values = in + 2 * keys + head * p.value_dim;
-  FT_FOURS for (int i = (int)threadIdx.x - kRuleThreads; i < count * kDeltaColumns;
+  FT_UNROLL_4 for (int i = (int)threadIdx.x - kRuleThreads; i < count * kDeltaColumns;
                 i += DeltaRows<Keys>::kPrepare) {
     const int r = i / kDeltaColumns, column = (int)blockIdx.x * kDeltaColumns + i % kDeltaColumns;
     rows.values[r][i % kDeltaColumns] =
@@ -161,7 +161,7 @@ struct DeltaBlock {
       FT_UNROLL for (int c = 0; c < 2; c++) if (live[c] && l == 0) to[column[c]] = out[c];
     };
     const int settled = max_(0, min_(s.confirmed - first, count));
-    FT_PAIRS for (int i = 0; i < settled; i++) add(i);
+    FT_UNROLL_2 for (int i = 0; i < settled; i++) add(i);
     if (settled > 0 && first + settled == s.confirmed) keep();
     FT_LOOP for (int i = settled; i < count; i++) {
       const int r = first + i;
@@ -188,7 +188,7 @@ FT_DEVICE void delta_rule(const DeltaArgs& p, DeltaRows<Keys> (&rows)[2]) {
   DeltaBlock<Keys> block;
   const SegmentPlace& s = block.segment = p.step.segments[blockIdx.z];
   block.head = (int)blockIdx.y, block.key_head = block.head / (p.value_heads / p.key_heads);
-  FT_FOURS for (int i = (int)threadIdx.x; i < 2 * kRows * 4 * Keys; i += DeltaRows<Keys>::kThreads) {
+  FT_UNROLL_4 for (int i = (int)threadIdx.x; i < 2 * kRows * 4 * Keys; i += DeltaRows<Keys>::kThreads) {
     const int part = i / (kRows * 4 * Keys), at = i % (kRows * 4 * Keys);
     rows[part].queries[0][at] = rows[part].keys[0][at] = 0;
   }

@@ -19,9 +19,9 @@ FT_DEVICE float softplus(float x) {
 /// l2-normalised query or key of a row, times 1 / sqrt(key_dim) the query.
 FT_DEVICE void normalise(const float* in, int size, float scale, float* out) {
   float sum = 0;
-  FT_FOURS for (int i = lane_of(); i < size; i += 32) sum = fma_(in[i], in[i], sum);
+  FT_UNROLL_4 for (int i = lane_of(); i < size; i += 32) sum = fma_(in[i], in[i], sum);
   const float factor = scale / sqrt_(warp_sum(sum) + 1e-6f);
-  FT_FOURS for (int i = lane_of(); i < size; i += 32) out[i] = in[i] * factor;
+  FT_UNROLL_4 for (int i = lane_of(); i < size; i += 32) out[i] = in[i] * factor;
 }
 
 /// Two columns of a state in registers: lane l of a column's four has the keys 16 j + 4 l ... + 3. `Keys` a

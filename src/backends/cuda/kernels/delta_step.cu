@@ -96,7 +96,7 @@ FT_DEVICE void normalise_step(int count, DeltaStepRows& rows) {
   }
 }
 
-/// A row of the results, by a warp: norm, gate and codes of the linear behind them, as in gated_norm_codes.
+/// A row of the results, by a warp: norm, gate and codes of the linear after them, as in gated_norm_codes.
 FT_DEVICE float4 load_output_gate(const GatedNormArgs& p, const SegmentPlace& s, int r) {
   if (r >= s.rows) return make_float4(0, 0, 0, 0);
   return *(const float4*)(p.gate.data + (long long)(s.first_row + r) * p.gate.stride +

@@ -1,7 +1,6 @@
 // The dialect that kernels are written in: CUDA C++ without its headers, which the C++ compiler understands
 // too (backends/cuda/emulator). Floating-point operations are IEEE ones in the written order: NVRTC compiles
-// with
-// --fmad=false, the C++ compiler without contraction, so both give the same bits. fma_ is the fused one.
+// with --fmad=false, the C++ compiler without contraction, so both give the same bits. fma_ is the fused one.
 #pragma once
 
 #include "backends/cuda/arguments.h"
@@ -14,8 +13,8 @@
 #define FT_UNROLL _Pragma("unroll")
 // Code is fetched from far away in a launch's first round: what runs a few times stays small.
 #define FT_LOOP _Pragma("unroll 1")
-#define FT_FOURS _Pragma("unroll 4")
-#define FT_PAIRS _Pragma("unroll 2")
+#define FT_UNROLL_4 _Pragma("unroll 4")
+#define FT_UNROLL_2 _Pragma("unroll 2")
 #define FT_KERNEL(name, Args, threads) \
   extern "C" __global__ void __launch_bounds__(threads) name(const __grid_constant__ Args p)
 // With so few registers that `blocks` of them share an SM.

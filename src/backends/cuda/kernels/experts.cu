@@ -1,6 +1,6 @@
 // A mixture of experts: routes, and products of rows with the experts that they go to. A step's (row, expert)
-// pairs are sorted into bundles of one expert; a block multiplies a bundle with a tile of its matrix. Which
-// pairs share a bundle changes no bits: the columns of the matrix instruction are independent.
+// pairs are sorted into tiles of one expert; a block multiplies one with a tile of the expert's matrix. Which
+// pairs share a tile changes no bits: the columns of the matrix instruction are independent.
 #include "backends/cuda/kernels/product.cuh"
 
 namespace ft::cuda {
@@ -75,31 +75,31 @@ FT_KERNEL(route, RouteArgs, 256) {
   out[p.chosen + own] = p.scale == nullptr ? weight : weight * p.scale[index];
 }
 
-FT_DEVICE int expert_of(const BundleArgs& p, int pair) {
+FT_DEVICE int expert_of(const ExpertTilesArgs& p, int pair) {
   return (int)p.routes.data[(long long)(pair / p.chosen) * p.routes.stride + pair % p.chosen];
 }
 
-// One block: counts the pairs of each expert, gives each its bundles, fills them.
-FT_KERNEL(bundle_pairs, BundleArgs, 256) {
+// One block: counts the pairs of each expert, gives each its tiles, fills them.
+FT_KERNEL(tile_pairs, ExpertTilesArgs, 256) {
   FT_SHARED int sums[256];
   begin_kernel();
   const int own = (int)threadIdx.x, pairs = p.rows * p.chosen;
   for (int i = own; i < p.experts; i += 256) p.sizes[i] = 0;
   for (int i = own; i < p.to.count; i += 256) p.to.experts[i] = -1;
-  for (int i = own; i < p.to.count * kBundle; i += 256) p.to.pairs[i] = -1;
+  for (int i = own; i < p.to.count * kExpertTileRows; i += 256) p.to.pairs[i] = -1;
   sync_block();
   for (int i = own; i < pairs; i += 256) atomic_add(&p.sizes[expert_of(p, i)], 1);
   sync_block();
   const int each = (p.experts + 255) / 256;
   const int first = min_(own * each, p.experts), end = min_(first + each, p.experts);
-  int bundles = 0;
-  for (int e = first; e < end; e++) bundles += (p.sizes[e] + kBundle - 1) / kBundle;
-  sums[own] = bundles;
+  int expert_tiles = 0;
+  for (int e = first; e < end; e++) expert_tiles += (p.sizes[e] + kExpertTileRows - 1) / kExpertTileRows;
+  sums[own] = expert_tiles;
   sync_block();
   int at = 0;
   for (int i = 0; i < own; i++) at += sums[i];
   for (int e = first; e < end; e++) {
-    const int count = (p.sizes[e] + kBundle - 1) / kBundle;
+    const int count = (p.sizes[e] + kExpertTileRows - 1) / kExpertTileRows;
     for (int i = 0; i < count; i++) p.to.experts[at + i] = e;
     p.firsts[e] = at;
     p.sizes[e] = 0;
@@ -108,24 +108,24 @@ FT_KERNEL(bundle_pairs, BundleArgs, 256) {
   sync_block();
   for (int i = own; i < pairs; i += 256) {
     const int e = expert_of(p, i), place = atomic_add(&p.sizes[e], 1);
-    p.to.pairs[p.firsts[e] * kBundle + place] = i;
+    p.to.pairs[p.firsts[e] * kExpertTileRows + place] = i;
   }
 }
 
-/// The input row of a place of the bundle; places without a pair repeat the first one's.
+/// The input row of a place of the expert tile; places without a pair repeat the first one's.
 FT_DEVICE int row_of_place(const ExpertArgs& p, const int* pairs, int place) {
   const int pair = pairs[place];
   return (pair < 0 ? pairs[0] : pair) / p.pairs_a_row;
 }
 
-// x: tile of the expert's matrix; y: bundle. Warp: slice of K.
+// x: tile of the expert's matrix; y: expert tile. Warp: slice of K.
 template <int Bits, int Group, int Wide>
 FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
   constexpr int kSteps = Group / 32, kCodes = 2 * Group * Bits, kRecord = kCodes + (Wide ? 128 : 64);
   const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
-  const int expert = p.bundles.experts[blockIdx.y];
+  const int expert = p.expert_tiles.experts[blockIdx.y];
   if (expert < 0) return;
-  const int* pairs = p.bundles.pairs + (int)blockIdx.y * kBundle;
+  const int* pairs = p.expert_tiles.pairs + (int)blockIdx.y * kExpertTileRows;
   const i8* x = p.codes + (long long)row_of_place(p, pairs, quad) * p.groups * Group + t * 8 * kSteps;
   const float* scales[2];
   FT_UNROLL for (int i = 0; i < 2; i++) {
@@ -134,7 +134,7 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
   }
   const int tile = expert * p.tiles + (int)blockIdx.x;
   float acc[4] = {0, 0, 0, 0};
-  const int begin = p.groups * slice / kSlices, end = p.groups * (slice + 1) / kSlices;
+  const int begin = p.groups * slice / kSplitK, end = p.groups * (slice + 1) / kSplitK;
   for (int g = begin; g < end; g++) {
     const u8* record = p.records + record_at(tile, g, p.groups) * kRecord;
     u32 a[kSteps][4];
@@ -155,7 +155,7 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
   if (slice != 0) return;
   FT_UNROLL for (int i = 0; i < 4; i++) {
     float total = sums[0][lane][i];
-    FT_UNROLL for (int j = 1; j < kSlices; j++) total = total + sums[j][lane][i];
+    FT_UNROLL for (int j = 1; j < kSplitK; j++) total = total + sums[j][lane][i];
     const int pair = pairs[2 * t + i % 2];
     if (pair >= 0)
       p.out.data[(long long)pair * p.out.stride + (int)blockIdx.x * kTileOutputs + quad + i / 2 * 8] = total;
@@ -166,7 +166,7 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
 
 #define FT_EXPERT(Bits, Group, Wide)                                     \
   FT_KERNEL(expert_##Bits##_##Group##_##Wide, ExpertArgs, 256) {         \
-    FT_SHARED __attribute__((aligned(16))) float sums[kSlices * 32 * 4]; \
+    FT_SHARED __attribute__((aligned(16))) float sums[kSplitK * 32 * 4]; \
     begin_kernel();                                                      \
     expert_codes<Bits, Group, Wide>(p, (float(*)[32][4])sums);           \
   }
@@ -186,12 +186,12 @@ FT_EXPERTS(8, 128)
 FT_KERNEL(expert_plain, ExpertArgs, 256) {
   begin_kernel();
   const int output = (int)blockIdx.x * 8 + warp_of(), lane = lane_of();
-  const int expert = p.bundles.experts[blockIdx.y];
+  const int expert = p.expert_tiles.experts[blockIdx.y];
   if (expert < 0 || output >= p.tiles * kTileOutputs) return;
-  const int* pairs = p.bundles.pairs + (int)blockIdx.y * kBundle;
-  const float* x[kBundle];
-  float sum[kBundle];
-  FT_UNROLL for (int r = 0; r < kBundle; r++) {
+  const int* pairs = p.expert_tiles.pairs + (int)blockIdx.y * kExpertTileRows;
+  const float* x[kExpertTileRows];
+  float sum[kExpertTileRows];
+  FT_UNROLL for (int r = 0; r < kExpertTileRows; r++) {
     x[r] = p.in.data + (long long)row_of_place(p, pairs, r) * p.in.stride;
     sum[r] = 0;
   }
@@ -199,11 +199,11 @@ FT_KERNEL(expert_plain, ExpertArgs, 256) {
   for (int k = lane * 8; k < p.k; k += 256) {
     float w[8];
     load_weights(p.records, p.wide, line + k, w);
-    FT_UNROLL for (int r = 0; r < kBundle; r++) {
+    FT_UNROLL for (int r = 0; r < kExpertTileRows; r++) {
       FT_UNROLL for (int j = 0; j < 8; j++) sum[r] = fma_(w[j], k + j < p.k ? x[r][k + j] : 0.0f, sum[r]);
     }
   }
-  FT_UNROLL for (int r = 0; r < kBundle; r++) {
+  FT_UNROLL for (int r = 0; r < kExpertTileRows; r++) {
     const float total = warp_sum(sum[r]);
     if (lane == 0 && pairs[r] >= 0) p.out.data[(long long)pairs[r] * p.out.stride + output] = total;
   }

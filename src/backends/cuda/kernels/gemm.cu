@@ -159,8 +159,8 @@ FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++) FT_UNROLL for (int n = 0; n < Columns; n++)
       FT_UNROLL for (int i = 0; i < 4; i++) acc.of[m][n][i] = 0;
   int g = 0, now = 0, next = args.stages - 1;
-  FT_LOOP for (int slice = 0; slice < kSlices; slice++) {
-    FT_LOOP for (const int end = p.groups * (slice + 1) / kSlices; g < end; g++) {
+  FT_LOOP for (int slice = 0; slice < kSplitK; slice++) {
+    FT_LOOP for (const int end = p.groups * (slice + 1) / kSplitK; g < end; g++) {
       if (args.stages == 4)
         copies_left<2>();
       else if (args.stages == 3)
@@ -174,7 +174,7 @@ FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
       if (++now == args.stages) now = 0;
       if (++next == args.stages) next = 0;
     }
-    if (slice < kSlices - 1) add_slice(slice, acc, totals);
+    if (slice < kSplitK - 1) add_slice(slice, acc, totals);
   }
   store_gemm(p, tile0 + own_tile, row0 + 8 * own_column, acc, totals);
 }
@@ -201,7 +201,7 @@ FT_GEMM(8, 1, 4, 2)
 // [block of rows][group]: codes as [4 parts][rows][16 bytes], then scales as they are, [rows / 8][16]. Part c
 // of a row has the words c, c + 4, c + 8, c + 12 of its group: lane t of a packed record meets its words 4 t
 // ... + 3 (layout.cuh). Rows beyond the last are zeros. x: four groups; y: 64 rows; thread: a row and group.
-FT_KERNEL(arrange_rows, ArrangeRowsArgs, 256) {
+FT_KERNEL(swizzle_activations, SwizzleArgs, 256) {
   begin_kernel();
   const int row = (int)blockIdx.y * 64 + warp_of() * 8 + lane_of() % 8,
             group = (int)blockIdx.x * 4 + lane_of() / 8;

@@ -3,7 +3,7 @@
 // copies; a stage is a piece: up to `Chunk` groups of all eight slices), begun before the launch before has
 // ended; eight warps have a slice of K each, some of them a group more than others if eight does not divide
 // the groups; a tenth one fetches the codes of x and adds the slices in order.
-// Of up to kSourceRows rows the eight warps may make the codes themselves: one launch less in a chain.
+// Of up to kProducerRows rows the eight warps may make the codes themselves: one launch less in a chain.
 // The bits are linear_codes' own.
 #include "backends/cuda/kernels/hopper.cuh"
 #include "backends/cuda/kernels/product.cuh"
@@ -35,7 +35,7 @@ struct Shape {
 FT_DEVICE Places places_of(const StreamArgs& p, int columns, int chunk) {
   Places at;
   const int k = p.linear.groups * 64;
-  at.x = p.stages * chunk * kSlices * kRecord;
+  at.x = p.stages * chunk * kSplitK * kRecord;
   at.scales = at.x + p.linear.rows * (k + 64);
   at.sums = at.scales + columns * k;
   at.barriers = at.sums + kSums * 8 * 512 * columns;
@@ -56,16 +56,16 @@ struct Producer {
 
   FT_DEVICE_MEMBER void begin(const StreamArgs& p, int first, int groups) {
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    from = p.linear.records + (long long)first * groups * (Even ? kSlices : 1) * kRecord;
+    from = p.linear.records + (long long)first * groups * (Even ? kSplitK : 1) * kRecord;
     slot = 0, phase = 1, group = 0, tile = first, fills = 0;
   }
   FT_DEVICE_MEMBER void fill(const StreamArgs& p, const Ring& ring, int groups) {
-    const int bytes = Even ? min_(Chunk, groups - group) * kSlices * kRecord
-                           : min_(Chunk * kSlices, groups - group) * kRecord;
-    const u32 barrier = ring.full + 8 * slot, to = ring.base + slot * Chunk * kSlices * kRecord;
+    const int bytes = Even ? min_(Chunk, groups - group) * kSplitK * kRecord
+                           : min_(Chunk * kSplitK, groups - group) * kRecord;
+    const u32 barrier = ring.full + 8 * slot, to = ring.base + slot * Chunk * kSplitK * kRecord;
     barrier_expect(barrier, bytes);
     bulk_copy_once(to, from, bytes, barrier, policy);
-    from += bytes, group += Even ? Chunk : Chunk * kSlices, fills++;
+    from += bytes, group += Even ? Chunk : Chunk * kSplitK, fills++;
     if (group >= groups) group = 0, tile++;
     if (++slot == p.stages) slot = 0, phase ^= 1;
   }
@@ -101,15 +101,15 @@ FT_DEVICE float norm_factor(const StreamArgs& p, const float* in, float* scratch
   sync_makers();
   float total = 0;
   FT_UNROLL for (int i = 0; i < 8; i++) total = total + scratch[i];
-  return 1.0f / sqrt_(total / (float)k + p.source.eps);
+  return 1.0f / sqrt_(total / (float)k + p.producer.eps);
 }
 
 template <bool Even>
 FT_DEVICE void make_rows(const StreamArgs& p, const Places& at, u8* memory) {
   const int k = p.linear.groups * 64;
-  const bool normed = p.source.kind == kFromNorm;
+  const bool normed = p.producer.kind == kFromNorm;
   FT_LOOP for (int r = 0; r < p.linear.rows; r++) {
-    const float* in = p.source.in.data + (long long)r * p.source.in.stride;
+    const float* in = p.producer.in.data + (long long)r * p.producer.in.stride;
     const float factor = normed ? norm_factor(p, in, (float*)(memory + at.sums)) : 1.0f;
     FT_LOOP for (int i = (int)threadIdx.x * 16; (Even ? i : i / 512 * 512) < k;
                  i += 16 * 256) {              // whole warps
@@ -117,7 +117,7 @@ FT_DEVICE void make_rows(const StreamArgs& p, const Places& at, u8* memory) {
       float v[16], weight[16];
       load16(in + from, 16, v);
       FT_UNROLL for (int j = 0; j < 16; j++) weight[j] = 1;
-      if (p.source.weight != nullptr) load16(p.source.weight + from, 16, weight);
+      if (p.producer.weight != nullptr) load16(p.producer.weight + from, 16, weight);
       if (normed) FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * weight[j];
       const Codes<16> codes = make_codes<16>(64, v);
       if (!Even && i >= k) continue;
@@ -161,7 +161,7 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
     FT_UNROLL for (int n = 0; n < kColumns; n++) {
       const u8* from = sums + (b * 8 * kColumns + n) * Own::kSumBytes + lane * 4 * kValues;
       Values<kValues> total = *(const Values<kValues>*)from;
-      FT_UNROLL for (int slice = 1; slice < kSlices; slice++) {
+      FT_UNROLL for (int slice = 1; slice < kSplitK; slice++) {
         const auto v = *(const Values<kValues>*)(from + slice * kColumns * Own::kSumBytes);
         FT_UNROLL for (int j = 0; j < kValues; j++) total.of[j] = total.of[j] + v.of[j];
       }
@@ -268,7 +268,7 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, 
       barrier_wait(ring.full + 8 * slot, phase);
       const int count = min_(Chunk, own.count - first);
       const int before = own.template before<Chunk>(warp, first, count);
-      const u8* stage = memory + (slot * kSlices * Chunk + before) * kRecord;
+      const u8* stage = memory + (slot * kSplitK * Chunk + before) * kRecord;
       const auto group = [&](int g) {
         u32 low[4], high[4];
         take_halves<Rows>(*(const uint4*)(stage + g * kRecord + lane * 16), low, high);
@@ -305,7 +305,7 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   const int warp = warp_of(), lane = lane_of(), blocks = (int)gridDim.x, block = (int)blockIdx.x;
   const int first = (int)((long long)p.linear.tiles * block / blocks);
   const int last = (int)((long long)p.linear.tiles * (block + 1) / blocks),
-            groups = Even ? p.linear.groups / kSlices : p.linear.groups;
+            groups = Even ? p.linear.groups / kSplitK : p.linear.groups;
   const Places at = places_of(p, Columns, Chunk);
   Ring ring;
   ring.base = shared_address(memory), ring.full = ring.base + at.barriers;
@@ -333,12 +333,12 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   }
   if (warp == 9) asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
   asm volatile("griddepcontrol.wait;" ::: "memory");
-  if (Columns == 1 && p.source.kind != kFromCodes && warp < 8) {
+  if (Columns == 1 && p.producer.kind != kFromCodes && warp < 8) {
     make_rows<Even>(p, at, memory);
     if (threadIdx.x == 0) barrier_arrive(ring.ready);
   }
   if (warp == 9) {
-    if (lane == 0 && (Columns > 1 || p.source.kind == kFromCodes)) fetch_rows<Columns>(p, ring, at);
+    if (lane == 0 && (Columns > 1 || p.producer.kind == kFromCodes)) fetch_rows<Columns>(p, ring, at);
     __syncwarp();
     return add_slices<Rows>(p, ring, memory + at.sums, first, last);
   }

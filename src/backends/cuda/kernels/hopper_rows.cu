@@ -15,7 +15,7 @@ FT_DEVICE constexpr int held_tiles(int columns) { return columns <= 4 ? 2 : 1; }
 
 struct RowsRing {
   u32 base, full, empty, part, freed, ready;  // shared addresses
-  int x, x_stride, scales, sums;              // places in shared memory (launch_rows)
+  int x, x_stride, scales, sums;              // places in shared memory (launch_splitk_cluster_gemm)
 };
 
 FT_DEVICE u32 block_rank() {
@@ -47,7 +47,7 @@ struct RowsTiles {
   int first, count;
 };
 FT_DEVICE RowsTiles tiles_of(const LinearArgs& linear) {
-  const int clusters = (int)gridDim.x / kSlices, cluster = (int)blockIdx.x / kSlices;
+  const int clusters = (int)gridDim.x / kSplitK, cluster = (int)blockIdx.x / kSplitK;
   const int first = (int)((long long)linear.tiles * cluster / clusters);
   return {first, (int)((long long)linear.tiles * (cluster + 1) / clusters) - first};
 }
@@ -55,7 +55,7 @@ FT_DEVICE RowsTiles tiles_of(const LinearArgs& linear) {
 /// Two warps whose lanes copy up to three groups of a tile each. (A lane's copy takes 66 cycles of its warp,
 /// and the memory delivers it in as many.)
 template <int Columns>
-FT_DEVICE void stream_records(const StreamRowsArgs& p, const RowsRing& ring, RowsTiles tiles, int slice,
+FT_DEVICE void stream_records(const SplitKGemmArgs& p, const RowsRing& ring, RowsTiles tiles, int slice,
                               int part) {
   constexpr int kTiles = 8 * held_tiles(Columns), kStage = kTiles * kChunk * kRecord;
   const int own = part + kCopiers * lane_of(), piece = piece_groups(slice_groups(p.linear.groups));
@@ -132,12 +132,12 @@ FT_DEVICE void send_slice(const RowsRing& ring, int tile, int slice, const float
   const int turn = tile / 8, b = turn % kSums;
   if (turn >= kSums) barrier_wait(ring.freed + 8 * b, (turn / kSums - 1) & 1);
   const u32 barrier = address_in(ring.part + 8 * b, tile % 8);
-  const u32 to = address_in(ring.base + ring.sums + (b * kSlices + slice) * Columns * 512, tile % 8);
+  const u32 to = address_in(ring.base + ring.sums + (b * kSplitK + slice) * Columns * 512, tile % 8);
   FT_UNROLL for (int n = 0; n < Columns; n++) send(to + n * 512 + lane_of() * 16, acc[n], barrier);
 }
 
 template <int Columns>
-FT_DEVICE void multiply(const StreamRowsArgs& p, const RowsRing& ring, u8* memory, RowsTiles tiles,
+FT_DEVICE void multiply(const SplitKGemmArgs& p, const RowsRing& ring, u8* memory, RowsTiles tiles,
                         int slice) {
   constexpr int kHeld = held_tiles(Columns), kStage = 8 * kHeld * kChunk * kRecord;
   const int warp = warp_of(), lane = lane_of(), quad = lane >> 2, t = lane & 3,
@@ -204,7 +204,7 @@ FT_DEVICE void multiply(const StreamRowsArgs& p, const RowsRing& ring, u8* memor
 template <int Columns>
 FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u8* memory, RowsTiles tiles,
                          int block) {
-  constexpr int kBytes = kSlices * Columns * 512;
+  constexpr int kBytes = kSplitK * Columns * 512;
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   const bool adds = linear.residual.data != nullptr;
   if (lane < kSums) barrier_expect(ring.part + 8 * lane, kBytes);
@@ -223,7 +223,7 @@ FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u
     barrier_wait(ring.part + 8 * b, turn / kSums & 1);
     float total[Columns][4];
     const float4* const sums = (const float4*)(memory + ring.sums + b * kBytes) + lane;
-    FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int slice = 0; slice < kSlices; slice++) {
+    FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int slice = 0; slice < kSplitK; slice++) {
       const float4 v = sums[(slice * Columns + n) * 32];
       const float own[4] = {v.x, v.y, v.z, v.w};
       FT_UNROLL for (int j = 0; j < 4; j++) total[n][j] = slice == 0 ? own[j] : total[n][j] + own[j];
@@ -231,7 +231,7 @@ FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u
     __syncwarp();
     if (lane == 0) barrier_expect(ring.part + 8 * b, kBytes);
     __syncwarp();
-    if (8 * (turn + kSums) < tiles.count && lane < kSlices)
+    if (8 * (turn + kSums) < tiles.count && lane < kSplitK)
       arrive_in(
           address_in(ring.freed + 8 * b, lane));  // nobody waits for the last ones: blocks may have ended
     FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int j = 0; j < 4; j++) {
@@ -243,7 +243,7 @@ FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u
 }
 
 template <int Columns>
-FT_DEVICE void stream_rows(const StreamRowsArgs& p, u8* memory) {
+FT_DEVICE void splitk_cluster_gemm(const SplitKGemmArgs& p, u8* memory) {
   constexpr int kStage = 8 * held_tiles(Columns) * kChunk * kRecord;
   const int warp = warp_of(), lane = lane_of(), slice = (int)block_rank(),
             groups = slice_groups(p.linear.groups);  // places are the same in all blocks
@@ -252,14 +252,14 @@ FT_DEVICE void stream_rows(const StreamRowsArgs& p, u8* memory) {
   ring.base = shared_address(memory), ring.x = p.stages * kStage;
   ring.x_stride = groups * 64 + (groups % 2 == 0 ? 64 : 0);  // two rows of eight lanes lie in other banks
   ring.scales = ring.x + p.linear.rows * ring.x_stride, ring.sums = ring.scales + Columns * groups * 64;
-  ring.full = ring.base + ring.sums + kSums * kSlices * Columns * 512;
+  ring.full = ring.base + ring.sums + kSums * kSplitK * Columns * 512;
   ring.empty = ring.full + 8 * p.stages, ring.part = ring.empty + 8 * p.stages;
   ring.freed = ring.part + 8 * kSums, ring.ready = ring.freed + 8 * kSums;
   if (warp == 8 && lane == 0) {
     for (int i = 0; i < p.stages; i++)
       barrier_init(ring.full + 8 * i, kCopiers), barrier_init(ring.empty + 8 * i, 8);
     for (int i = 0; i < kSums; i++)
-      barrier_init(ring.part + 8 * i, 1), barrier_init(ring.freed + 8 * i, kSlices);
+      barrier_init(ring.part + 8 * i, 1), barrier_init(ring.freed + 8 * i, kSplitK);
     barrier_init(ring.ready, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
@@ -285,9 +285,9 @@ FT_DEVICE void stream_rows(const StreamRowsArgs& p, u8* memory) {
 }  // namespace ft::cuda
 
 #define FT_STREAM_ROWS(Columns)                                                      \
-  FT_KERNEL_CLUSTER(stream_rows_##Columns, StreamRowsArgs, 352, ft::cuda::kSlices) { \
+  FT_KERNEL_CLUSTER(splitk_cluster_gemm_##Columns, SplitKGemmArgs, 352, ft::cuda::kSplitK) { \
     FT_DYNAMIC(memory);                                                              \
-    stream_rows<Columns>(p, memory);                                                 \
+    splitk_cluster_gemm<Columns>(p, memory);                                                 \
   }
 
 namespace ft::cuda {

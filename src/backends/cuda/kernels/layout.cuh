@@ -37,7 +37,7 @@ struct RecordWalk {
 
  private:
   FT_DEVICE_MEMBER void next_piece(int of_slice) {
-    while (in_slice == of_slice && slice < kSlices - 1) {  // a slice of few groups may have none
+    while (in_slice == of_slice && slice < kSplitK - 1) {  // a slice of few groups may have none
       in_slice = 0, slice++;
       of_slice = slice_begin(groups, slice + 1) - slice_begin(groups, slice);
     }
@@ -46,7 +46,7 @@ struct RecordWalk {
   }
 };
 
-FT_DEVICE int slice_of(int group, int groups) { return (kSlices * (group + 1) - 1) / groups; }
+FT_DEVICE int slice_of(int group, int groups) { return (kSplitK * (group + 1) - 1) / groups; }
 
 FT_DEVICE long long record_at(int tile, int group, int groups) {
   const int slice = slice_of(group, groups), in_slice = group - slice_begin(groups, slice);

@@ -21,7 +21,7 @@ FT_DEVICE void linear_codes(const LinearArgs& p, float (*sums)[Columns][32][4]) 
   }
   float acc[Columns][4];
   FT_UNROLL for (int n = 0; n < Columns; n++) acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
-  const int begin = p.groups * slice / kSlices, end = p.groups * (slice + 1) / kSlices;
+  const int begin = p.groups * slice / kSplitK, end = p.groups * (slice + 1) / kSplitK;
   for (int g = begin; g < end; g++) {
     const u8* record = p.records + record_at(tile, g, p.groups) * kRecord;
     u32 a[kSteps][4];
@@ -52,7 +52,7 @@ FT_DEVICE void store_sums(const LinearArgs& p, float (*sums)[Columns][32][4]) {
   const float* flat = &sums[0][0][0][0];
   FT_UNROLL for (int i = 0; i < 4; i++) {
     float total = flat[((0 * Columns + n) * 32 + lane) * 4 + i];
-    FT_UNROLL for (int slice = 1; slice < kSlices; slice++) total =
+    FT_UNROLL for (int slice = 1; slice < kSplitK; slice++) total =
         total + flat[((slice * Columns + n) * 32 + lane) * 4 + i];
     const int row = ((int)blockIdx.y * Columns + n) * 8 + 2 * t + i % 2;
     const int output = (int)blockIdx.x * kTileOutputs + quad + i / 2 * 8;
@@ -67,7 +67,7 @@ FT_DEVICE void store_sums(const LinearArgs& p, float (*sums)[Columns][32][4]) {
 
 #define FT_LINEAR(Bits, Group, Wide, Columns)                                      \
   FT_KERNEL(linear_##Bits##_##Group##_##Wide##_##Columns, LinearArgs, 256) {       \
-    FT_SHARED __attribute__((aligned(16))) float sums[kSlices * Columns * 32 * 4]; \
+    FT_SHARED __attribute__((aligned(16))) float sums[kSplitK * Columns * 32 * 4]; \
     begin_kernel();                                                                \
     linear_codes<Bits, Group, Wide, Columns>(p, (float(*)[Columns][32][4])sums);   \
     store_sums<Columns>(p, (float(*)[Columns][32][4])sums);                        \

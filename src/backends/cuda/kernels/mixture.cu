@@ -140,7 +140,7 @@ struct MixtureRecord {
 /// The sum of eight slices, in order, of number `at` of a warp's 128.
 FT_DEVICE float add_slices_of(const float* sums, int at) {
   float total = sums[at];
-  FT_UNROLL for (int slice = 1; slice < kSlices; slice++) total = total + sums[slice * 128 + at];
+  FT_UNROLL for (int slice = 1; slice < kSplitK; slice++) total = total + sums[slice * 128 + at];
   return total;
 }
 
@@ -151,7 +151,7 @@ FT_DEVICE int output_of_number(int at) { return at / 16 + at % 4 / 2 * 8; }
 // x: tile of gate and of up; y: distinct expert, after the one that every row passes, if there is one.
 FT_KERNEL_SHARING(mixture_inner, MixtureArgs, 256, 3) {
   constexpr int kAhead = 4;
-  FT_SHARED __attribute__((aligned(16))) float sums[2 * kSlices * 128];
+  FT_SHARED __attribute__((aligned(16))) float sums[2 * kSplitK * 128];
   wait_for_rows();
   release_next();  // not before: mixture_down reads the routes before it waits
   const MixtureRoutes& routes = *p.routes;
@@ -191,13 +191,13 @@ FT_KERNEL_SHARING(mixture_inner, MixtureArgs, 256, 3) {
     }
   }
   FT_UNROLL for (int i = 0; i < 2; i++) {
-    *(float4*)(sums + (i * kSlices + slice) * 128 + lane * 4) =
+    *(float4*)(sums + (i * kSplitK + slice) * 128 + lane * 4) =
         make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
   }
   sync_block();
   const int at = (int)threadIdx.x, row = row_of_number(at);
   if (at >= 128 || row >= p.rows || (place >= 0 && (routes.rows[place] >> row & 1) == 0)) return;
-  const float gate_sum = add_slices_of(sums, at), up_sum = add_slices_of(sums + kSlices * 128, at);
+  const float gate_sum = add_slices_of(sums, at), up_sum = add_slices_of(sums + kSplitK * 128, at);
   const int line = (place < 0 ? kMixturePairs : place) * kMixtureRows + row;
   p.inner_rows.data[(long long)line * p.inner_rows.stride + tile * kTileOutputs + output_of_number(at)] =
       (p.gelu ? gelu(gate_sum) : silu(gate_sum)) * up_sum;
@@ -257,7 +257,7 @@ FT_KERNEL(mixture_down, MixtureArgs, 256) {
   const int steps = slice_groups(most), line = most * 64 + 64, lane = lane_of(), quad = lane >> 2,
             t = lane & 3;
   float* const sums = (float*)memory;
-  u8* const codes = memory + kHeld * kSlices * 512;
+  u8* const codes = memory + kHeld * kSplitK * 512;
   float2* const scales = (float2*)(codes + (p.rows * p.route.chosen + p.rows) * line);
   MixtureRecord ahead[kHeld];  // the next ones to multiply
   MixtureSlice routed, shared;
@@ -301,7 +301,7 @@ FT_KERNEL(mixture_down, MixtureArgs, 256) {
     }
     load(first + kHeld, 0);
     FT_UNROLL for (int i = 0; i < kHeld; i++) {
-      *(float4*)(sums + (i * kSlices + warp_of()) * 128 + lane * 4) =
+      *(float4*)(sums + (i * kSplitK + warp_of()) * 128 + lane * 4) =
           make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
     }
     sync_block();
@@ -309,7 +309,7 @@ FT_KERNEL(mixture_down, MixtureArgs, 256) {
       FT_UNROLL for (int i = 0; i < kHeld; i++) {
         const int expert = first + i;
         if (expert >= experts) continue;
-        const float value = add_slices_of(sums + i * kSlices * 128, at);
+        const float value = add_slices_of(sums + i * kSplitK * 128, at);
         if (expert >= routes.count) {
           everyone = value;
         } else if (routes.rows[expert] >> row & 1) {

@@ -109,7 +109,7 @@ FT_DEVICE void load4(const float* from, float (&v)[4]) {
 }
 FT_DEVICE void store4(float* to, const float (&v)[4]) { *(float4*)to = make_float4(v[0], v[1], v[2], v[3]); }
 
-// Heads of 128 numbers and the codes of the linear behind them: a warp a head, four neighbours a thread. It
+// Heads of 128 numbers and the codes of the linear after them: a warp a head, four neighbours a thread. It
 // adds the squares in another order than gated_norm: which of the two a model takes depends on its shapes
 // alone. x: 512 columns; y: row.
 FT_KERNEL(gated_norm_codes, GatedNormArgs, 128) {
@@ -152,7 +152,7 @@ FT_KERNEL(swiglu, PairArgs, 256) {
   p.out.data[(long long)row * p.out.stride + i] = silu(gate) * up;
 }
 
-// swiglu and the codes of the linear behind it. x: 512 columns; y: row.
+// swiglu and the codes of the linear after it. x: 512 columns; y: row.
 FT_KERNEL(swiglu_codes, PairArgs, 128) {
   begin_kernel();
   const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 4;

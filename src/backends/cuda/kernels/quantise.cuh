@@ -35,7 +35,7 @@ FT_DEVICE Codes<N> make_codes(int group, const float (&v)[N]) {
 }
 
 template <int N>
-FT_DEVICE void store_codes(const CodesOut& out, int row, int at, const float (&v)[N], bool live) {
+FT_DEVICE void store_codes(const QuantisedRowsOut& out, int row, int at, const float (&v)[N], bool live) {
   const Codes<N> codes = make_codes<N>(out.group, v);
   if (!live) return;
   u32* to_codes = (u32*)(out.codes + (long long)row * out.k + at);

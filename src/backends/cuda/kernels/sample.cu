@@ -205,7 +205,7 @@ FT_DEVICE void penalise_part(const AdjustArgs& p, const AdjustPlace& a, int row,
   }
 }
 
-// x: part of the columns; y: wanted row.
+// x: part of the columns; y: logit row.
 FT_KERNEL(adjust_logits, AdjustArgs, 256) {
   begin_kernel();
   const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns, end = end_of_part(p.logits);
@@ -232,7 +232,7 @@ FT_KERNEL(adjust_logits, AdjustArgs, 256) {
 
 // ---- tokens ----
 
-// x: part of the columns; y: wanted row.
+// x: part of the columns; y: logit row.
 FT_KERNEL(sample_tops, SampleArgs, 256) {
   begin_kernel();
   const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns;
@@ -280,7 +280,7 @@ FT_KERNEL(sample_greedy, SampleArgs, 256) {
   if (threadIdx.x == 0) store_token(p, row, token_at(p.ids, column));
 }
 
-// Noise for all columns. x: part of the columns; y: wanted row.
+// Noise for all columns. x: part of the columns; y: logit row.
 FT_KERNEL(sample_draws, SampleArgs, 256) {
   begin_kernel();
   const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns;
@@ -322,7 +322,7 @@ FT_DEVICE int bin_of(float value) {
   return (int)((bits & 0x80000000u ? ~bits : bits | 0x80000000u) >> 20);
 }
 
-// x: part of the columns; y: wanted row.
+// x: part of the columns; y: logit row.
 FT_KERNEL(sample_bins, SampleArgs, 256) {
   FT_SHARED int bins[kSampleBins];
   begin_kernel();
@@ -363,7 +363,7 @@ FT_DEVICE int lowest_bin(const int* bins, int wanted) {
   return lowest;
 }
 
-// The logits of the upper bins, in any order. x: part of the columns; y: wanted row.
+// The logits of the upper bins, in any order. x: part of the columns; y: logit row.
 FT_KERNEL(sample_candidates, SampleArgs, 256) {
   begin_kernel();
   const int row = (int)blockIdx.y, first = (int)blockIdx.x * kSampleColumns;

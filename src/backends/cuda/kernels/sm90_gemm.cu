@@ -1,8 +1,8 @@
 // The linear of many rows (prompts) by Hopper's asynchronous matrix instruction, for 4-bit weights in groups
 // of 64. A block goes over products of 256 outputs (two warpgroups of 128) and `Rows` rows; a third warpgroup
-// copies records and rows (as arrange_rows has laid them, gemm.cu), a group a stage, also of the next product
-// while sums are stored. A warp makes the left operand of its two tiles in registers. The integers of a group
-// come in two parts of its rows: one is scaled while the matrix unit has the other. The bits are
+// copies records and rows (as swizzle_activations has laid them, gemm.cu), a group a stage, also of the next
+// product while sums are stored. A warp makes the left operand of its two tiles in registers. The integers of
+// a group come in two parts of its rows: one is scaled while the matrix unit has the other. The bits are
 // linear_codes' own (linear.cu): the same chains in eight slices, added in order.
 #include "backends/cuda/kernels/hopper.cuh"
 #include "backends/cuda/kernels/product.cuh"
@@ -215,8 +215,8 @@ FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory
   PartScales part;
   part.load(stage + weights_at, stage + scales_at);
   FT_LOOP for (int item = items.first(); item < items.count; item += items.step()) {
-    FT_LOOP for (int slice = 0; slice < kSlices; slice++) {
-      int left = p.groups * (slice + 1) / kSlices - p.groups * slice / kSlices;
+    FT_LOOP for (int slice = 0; slice < kSplitK; slice++) {
+      int left = p.groups * (slice + 1) / kSplitK - p.groups * slice / kSplitK;
       FT_LOOP for (; left > 0; left--) {
         products_left<1>();
         hold(front);
@@ -240,7 +240,7 @@ FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory
         if (lane == 0) barrier_arrive(done);
         begin_products<Rows>(back, a, operand(right + kFirst));
       }
-      if (slice < kSlices - 1) add_slice<Rows>(slice, acc, totals);
+      if (slice < kSplitK - 1) add_slice<Rows>(slice, acc, totals);
     }
     store_sums<Rows>(p, items.tile(item) + tile, items.row_block(item) * Rows, acc, totals);
     FT_UNROLL for (int m = 0; m < kWarpTiles; m++) FT_UNROLL for (int i = 0; i < Rows / 2; i++) acc[m][i] = 0;

@@ -1,8 +1,8 @@
-// The texts that the drafter recall drafts from, in a file that survives restarts (`--lookup-memory`). One
-// file for each model in that folder; it holds what the memory holds, so it is bounded by it. It has the
-// users' texts as tokens, so only its owner can read it. A file that is damaged or of another model is not
-// used, one line in the log says so, and the next write replaces it. Writing never fails a request. Owner:
-// sched/engine.h; thread: the engine's.
+// RecallFile: the texts that the drafter `recall` drafts from, kept across restarts (`--lookup-memory DIR`,
+// one file for each model in that folder). `--lookup-memory-mb` bounds the drafter's memory and so the file.
+// It has the users' texts as tokens, so only its owner can read it. A file that is damaged or of another
+// model is not used; the log says so in one line, and the next write replaces it. Writing never fails a
+// request. Owner: sched/engine.h; thread: the engine's.
 #pragma once
 
 #include <cstdint>
@@ -16,31 +16,31 @@ namespace ft {
 
 class RecallDrafter;
 
-struct LookupMemoryOptions {
+struct RecallFileOptions {
   std::string path;  // empty: no file
   std::string key;   // the model; a file with another key is not used
 };
 
-class LookupMemory {
+class RecallFile {
  public:
   /// Between two writes of a running engine.
   static constexpr double kRestMs = 60'000;
 
-  explicit LookupMemory(LookupMemoryOptions options) : options_(std::move(options)) {}
+  explicit RecallFile(RecallFileOptions options) : options_(std::move(options)) {}
   void load(Decoder& decoder);
   /// Writes what was learnt since the last write, if there is anything and the last one is kRestMs ago.
   void store(Decoder& decoder, double now_ms, bool at_once = false);
 
  private:
-  LookupMemoryOptions options_;
+  RecallFileOptions options_;
   std::int64_t written_ = 0;  // texts that were learnt when it was written last
   double last_ms_ = 0;
 };
 
-/// The file's bytes. For tests and LookupMemory.
-std::string lookup_file(const RecallDrafter& drafter, const std::string& key);
+/// The file's bytes. For tests and RecallFile.
+std::string recall_file_bytes(const RecallDrafter& drafter, const std::string& key);
 /// kCorrupt if they are damaged, kNotFound if they are of another model; the drafter then keeps what it has.
-Status read_lookup_file(std::string_view bytes, const std::string& key, int vocabulary,
+Status read_recall_file(std::string_view bytes, const std::string& key, int vocabulary,
                         RecallDrafter& drafter);
 
 }  // namespace ft

@@ -1,4 +1,4 @@
-#include "drafters/choice.h"
+#include "drafters/drafter_set.h"
 
 #include <algorithm>
 #include <utility>
@@ -8,21 +8,21 @@
 
 namespace ft {
 
-ChoiceDrafter::ChoiceDrafter(std::vector<Drafter*> members, int slots, bool switching)
+DrafterSet::DrafterSet(std::vector<Drafter*> members, int slots, bool round_robin)
     : members_(std::move(members)),
-      switching_(switching),
+      round_robin_(round_robin),
       turns_(static_cast<std::size_t>(slots)),
       open_(static_cast<std::size_t>(slots)) {
-  if (switching) name_ = kSwitching;
+  if (round_robin) name_ = kRoundRobin;
   for (const Drafter* member : members_) {
-    if (switching) break;
+    if (round_robin) break;
     name_ += name_.empty() ? "" : "+";
     name_ += member->name();
   }
   for (auto& list : open_) list.reserve(members_.size());
 }
 
-Status ChoiceDrafter::open(int slot, std::int64_t position) {
+Status DrafterSet::open(int slot, std::int64_t position) {
   close(slot);
   for (Drafter* member : members_) {
     FT_TRY(member->open(slot, position));
@@ -31,21 +31,21 @@ Status ChoiceDrafter::open(int slot, std::int64_t position) {
   return {};
 }
 
-void ChoiceDrafter::close(int slot) {
+void DrafterSet::close(int slot) {
   for (Drafter* member : of(slot)) member->close(slot);
   of(slot).clear();
 }
 
-void ChoiceDrafter::set_positions(int slot, const PositionMap& positions) {
+void DrafterSet::set_positions(int slot, const PositionMap& positions) {
   for (Drafter* member : of(slot)) member->set_positions(slot, positions);
 }
 
-bool ChoiceDrafter::reads_rows() const {
+bool DrafterSet::reads_rows() const {
   return std::ranges::any_of(members_, [](const Drafter* member) { return member->reads_rows(); });
 }
 
 /// An error only if no member is left.
-Status ChoiceDrafter::observe(int slot, std::span<const std::int32_t> tokens, bool prompt) {
+Status DrafterSet::observe(int slot, std::span<const std::int32_t> tokens, bool prompt) {
   std::vector<Drafter*>& list = of(slot);
   for (std::size_t i = 0; i < list.size();) {
     Drafter* const member = list[i];
@@ -59,46 +59,46 @@ Status ChoiceDrafter::observe(int slot, std::span<const std::int32_t> tokens, bo
   return {};
 }
 
-std::span<Drafter* const> ChoiceDrafter::members(int slot) const {
+std::span<Drafter* const> DrafterSet::members(int slot) const {
   const std::span<Drafter* const> all = of(slot);
-  if (!switching_ || all.empty()) return all;
+  if (!round_robin_ || all.empty()) return all;
   return all.subspan(turns_[static_cast<std::size_t>(slot)]++ / 2 % all.size(), 1);
 }
 
-int ChoiceDrafter::plan(const DraftSlot& slot) {
+int DrafterSet::plan(const DraftSlot& slot) {
   int most = 0;
   for (Drafter* member : of(slot.id)) most = std::max(most, member->plan(slot));
   return most;
 }
 
-int ChoiceDrafter::draft_cost(int depth) const {
+int DrafterSet::draft_cost(int depth) const {
   int most = 0;
   for (const Drafter* member : members_) most = std::max(most, member->draft_cost(depth));
   return most;
 }
 
-Status ChoiceDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
+Status DrafterSet::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
   if (slots.empty()) return {};
   return members_.front()->propose(slots, round_tokens);
 }
 
-bool ChoiceDrafter::drop_member(int slot, Drafter& member) {
+bool DrafterSet::drop_member(int slot, Drafter& member) {
   member.close(slot);
   std::erase(of(slot), &member);
   return !of(slot).empty();
 }
 
-void ChoiceDrafter::learn(std::span<const std::int32_t> tokens, std::uint64_t owner) {
+void DrafterSet::learn(std::span<const std::int32_t> tokens, std::uint64_t owner) {
   for (Drafter* member : members_) member->learn(tokens, owner);
 }
 
-Drafter* ChoiceDrafter::member(int number) const {
+Drafter* DrafterSet::member(int number) const {
   const auto found = std::ranges::find(members_, number, &Drafter::number);
   return found != members_.end() ? *found : nullptr;
 }
 
 /// What the members remember; blocks() are those of the first.
-struct ChoiceDrafter::Memory final : DraftMemory {
+struct DrafterSet::Memory final : DraftMemory {
   explicit Memory(int own) : number(own) {}
   int drafter() const override { return number; }
   std::int64_t low() const override {
@@ -128,15 +128,15 @@ struct ChoiceDrafter::Memory final : DraftMemory {
   std::vector<std::unique_ptr<DraftMemory>> parts;  // at least one
 };
 
-bool ChoiceDrafter::remembers() const {
+bool DrafterSet::remembers() const {
   return std::ranges::any_of(members_, [](const Drafter* member) { return member->remembers(); });
 }
 
-bool ChoiceDrafter::restores(const DraftMemory& memory) const {
+bool DrafterSet::restores(const DraftMemory& memory) const {
   return std::ranges::any_of(members_, [&](const Drafter* member) { return member->restores(memory); });
 }
 
-Result<std::unique_ptr<DraftMemory>> ChoiceDrafter::save(int slot) {
+Result<std::unique_ptr<DraftMemory>> DrafterSet::save(int slot) {
   auto memory = std::make_unique<Memory>(number());
   for (Drafter* member : of(slot)) {
     if (!member->remembers()) continue;
@@ -149,7 +149,7 @@ Result<std::unique_ptr<DraftMemory>> ChoiceDrafter::save(int slot) {
 }
 
 /// Members whose memory is not there begin anew.
-Status ChoiceDrafter::restore(int slot, const DraftMemory& memory, std::int64_t length) {
+Status DrafterSet::restore(int slot, const DraftMemory& memory, std::int64_t length) {
   close(slot);
   for (Drafter* member : members_) {
     const bool known = member->restores(memory);
@@ -159,7 +159,7 @@ Status ChoiceDrafter::restore(int slot, const DraftMemory& memory, std::int64_t 
   return {};
 }
 
-Result<std::unique_ptr<DraftMemory>> ChoiceDrafter::read_memory(ByteSource& source, std::int64_t length) {
+Result<std::unique_ptr<DraftMemory>> DrafterSet::read_memory(ByteSource& source, std::int64_t length) {
   const Error unfit{Code::kCorrupt, "its bytes are not the memory of several drafters"};
   std::uint8_t parts = 0;
   if (!get_value(source, parts) || parts == 0 || parts > members_.size()) return unfit;

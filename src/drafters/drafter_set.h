@@ -1,6 +1,6 @@
-// Several drafters for one slot: each of them observes every committed row, and the round chooses by their
-// costs and acceptance who drafts (speculation/depth.h). A drafter that is not chosen is late and is caught
-// up when it is. One that fails for a slot leaves it; the others stay. Its memory holds theirs.
+// Several drafters for one slot. Each of them observes every committed row, and the round chooses one by
+// costs and acceptance (speculation/depth.h). A drafter that is not chosen lags and catches up when
+// it is. One that fails for a slot leaves the set; the others stay. The set's memory holds theirs.
 #pragma once
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace ft {
 
-class ChoiceDrafter final : public Drafter {
+class DrafterSet final : public Drafter {
  public:
   /// Not a name that a user can give: the matrix adds the drafter to its decoder.
-  static constexpr std::string_view kSwitching = "switching";
+  static constexpr std::string_view kRoundRobin = "round-robin";
 
-  /// `members`: at least one; they outlive it. `switching`: they take turns, two rounds each, whatever they
+  /// `members`: at least one; they outlive it. `round_robin`: they take turns, two rounds each, whatever they
   /// cost; for tests of drafters that change in the middle of an answer.
-  ChoiceDrafter(std::vector<Drafter*> members, int slots, bool switching = false);
+  DrafterSet(std::vector<Drafter*> members, int slots, bool round_robin = false);
 
   std::string_view name() const override { return name_; }
   const std::vector<Drafter*>& all() const { return members_; }
@@ -48,7 +48,7 @@ class ChoiceDrafter final : public Drafter {
 
   std::vector<Drafter*> members_;
   std::string name_;  // "mtp+lookup"
-  bool switching_;
+  bool round_robin_;
   mutable std::vector<std::size_t> turns_;   // [slots] rounds so far
   std::vector<std::vector<Drafter*>> open_;  // [slots] those that did not fail
 };

@@ -1,4 +1,4 @@
-#include "sched/lookup_memory.h"
+#include "sched/recall_file.h"
 
 #include <cstring>
 #include <filesystem>
@@ -53,7 +53,7 @@ RecallDrafter* recall_of(Decoder& decoder) {
 
 }  // namespace
 
-std::string lookup_file(const RecallDrafter& drafter, const std::string& key) {
+std::string recall_file_bytes(const RecallDrafter& drafter, const std::string& key) {
   std::string text = fmt::format("{}{}\n", kFirstWords, key);
   TextSink sink(text);
   drafter.write_to(sink);
@@ -61,11 +61,11 @@ std::string lookup_file(const RecallDrafter& drafter, const std::string& key) {
   return text;
 }
 
-Status read_lookup_file(std::string_view bytes, const std::string& key, int vocabulary,
+Status read_recall_file(std::string_view bytes, const std::string& key, int vocabulary,
                         RecallDrafter& drafter) {
   std::uint64_t sum = 0;
   if (!bytes.starts_with(kFirstWords))
-    return Error{Code::kCorrupt, "it is not a lookup memory of this version"};
+    return Error{Code::kCorrupt, "it is not a recall file of this version"};
   if (bytes.size() < kFirstWords.size() + sizeof(sum)) return Error{Code::kCorrupt, "it is damaged"};
   std::memcpy(&sum, bytes.data() + bytes.size() - sizeof(sum), sizeof(sum));
   bytes.remove_suffix(sizeof(sum));
@@ -78,13 +78,13 @@ Status read_lookup_file(std::string_view bytes, const std::string& key, int voca
   return drafter.read_from(source, vocabulary);
 }
 
-void LookupMemory::load(Decoder& decoder) {
+void RecallFile::load(Decoder& decoder) {
   RecallDrafter* const drafter = recall_of(decoder);
   std::error_code unknown;
   if (options_.path.empty() || drafter == nullptr || !std::filesystem::exists(options_.path, unknown)) return;
   const Result<MappedFile> file = MappedFile::open(options_.path);
   Status status = file.ok() ? Status() : Status(file.error());
-  // A file is smaller than the memory whose texts it holds; a larger one is of a larger memory, or another.
+  // A file is smaller than the memory whose texts it holds; a larger one was written with a larger limit.
   const auto most = static_cast<std::size_t>(decoder.options().recall_bytes);
   if (status.ok() && file->bytes().size() > most) {
     status = Error{Code::kExhausted, fmt::format("it has {} bytes, and the memory {} (--lookup-memory-mb)",
@@ -92,21 +92,21 @@ void LookupMemory::load(Decoder& decoder) {
   }
   if (status.ok()) {
     const auto bytes = file->bytes();
-    status = read_lookup_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options_.key,
+    status = read_recall_file({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options_.key,
                               decoder.model().facts.vocabulary, *drafter);
   }
   if (!status.ok()) {
-    log_warn(fmt::format("lookup memory {} is not used: {}; it begins empty and is written anew",
+    log_warn(fmt::format("recall file {} is not used: {}; recall begins empty and the file is written anew",
                          options_.path, status.error().message));
   }
 }
 
-void LookupMemory::store(Decoder& decoder, double now_ms, bool at_once) {
+void RecallFile::store(Decoder& decoder, double now_ms, bool at_once) {
   const RecallDrafter* const drafter = recall_of(decoder);
   if (options_.path.empty() || drafter == nullptr || drafter->learnt() == written_) return;
   if (!at_once && now_ms < last_ms_ + kRestMs) return;
   written_ = drafter->learnt(), last_ms_ = now_ms;
-  const Status status = replace_file(options_.path, lookup_file(*drafter, options_.key));
+  const Status status = replace_file(options_.path, recall_file_bytes(*drafter, options_.key));
   if (!status.ok()) log_warn(status.error().message + "; what was said is not kept for the next start");
 }
 

@@ -1,4 +1,4 @@
-"""The door: checks keys, chooses the model, passes streams, and answers again elsewhere what a replica did not."""
+"""The gateway: checks keys, chooses the model, passes streams, and answers again elsewhere what a replica did not."""
 import asyncio
 import contextlib
 import hashlib
@@ -132,7 +132,7 @@ async def wait(failures: int, failure: Exception) -> None:
     await asyncio.sleep(min(0.1 * 2**failures, 2))
 
 
-class Door:
+class Gateway:
     async def __init__(self, settings: Settings, handles: dict[str, DeploymentHandle]):
         self._settings, self._handles, file = settings, handles, settings.api_key_file
         lines = Path(file).read_text(encoding="ascii").split("\n") if file else []

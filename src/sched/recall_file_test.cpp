@@ -1,4 +1,4 @@
-#include "sched/lookup_memory.h"
+#include "sched/recall_file.h"
 
 #include <filesystem>
 #include <fstream>
@@ -21,22 +21,22 @@ std::vector<std::int32_t> counted(std::int32_t first, int count) {
 }
 
 int offered(RecallDrafter& drafter, const std::vector<std::int32_t>& text, std::uint64_t owner) {
-  std::array<std::int32_t, kMaxDraft> drafts{};
+  std::array<std::int32_t, kMaxDraftTokens> drafts{};
   DraftSlot slot;
   slot.tokens = text, slot.owner = owner, slot.drafts = drafts;
   EXPECT_TRUE(drafter.open(0, 0).ok());
   return drafter.plan(slot);
 }
 
-class LookupFile : public testing::Test {
+class RecallFileTest : public testing::Test {
  protected:
-  LookupFile() {
+  RecallFileTest() {
     drafter_.learn(counted(1, 300), 7);
     drafter_.learn(counted(1000, 40), 8);
-    bytes_ = lookup_file(drafter_, kKey);
+    bytes_ = recall_file_bytes(drafter_, kKey);
   }
   Status read(const std::string& bytes, const std::string& key = kKey) {
-    return read_lookup_file(bytes, key, kVocabulary, fresh_);
+    return read_recall_file(bytes, key, kVocabulary, fresh_);
   }
   /// With a right checksum again.
   static std::string sealed(std::string text) {
@@ -48,20 +48,20 @@ class LookupFile : public testing::Test {
   std::string bytes_;
 };
 
-TEST_F(LookupFile, GivesEachUserTheirTextsBack) {
+TEST_F(RecallFileTest, GivesEachUserTheirTextsBack) {
   ASSERT_TRUE(read(bytes_).ok());
   EXPECT_GT(offered(fresh_, {50, 51, 52, 53}, 7), 0);
   EXPECT_EQ(offered(fresh_, {50, 51, 52, 53}, 8), 0) << "another user's";
   EXPECT_GT(offered(fresh_, {1010, 1011, 1012, 1013}, 8), 0);
-  EXPECT_EQ(lookup_file(fresh_, kKey), bytes_);
+  EXPECT_EQ(recall_file_bytes(fresh_, kKey), bytes_);
 }
 
-TEST_F(LookupFile, OfAnotherModelIsNotUsed) {
+TEST_F(RecallFileTest, OfAnotherModelIsNotUsed) {
   EXPECT_EQ(read(bytes_, "other").error().code, Code::kNotFound);
   EXPECT_EQ(offered(fresh_, {50, 51, 52, 53}, 7), 0);
 }
 
-TEST_F(LookupFile, WithAnyByteChangedOrCutIsRefused) {
+TEST_F(RecallFileTest, WithAnyByteChangedOrCutIsRefused) {
   for (std::size_t i = 0; i < bytes_.size(); i += 7) {
     std::string damaged = bytes_;
     damaged[i] = static_cast<char>(damaged[i] ^ 0x11);
@@ -71,17 +71,17 @@ TEST_F(LookupFile, WithAnyByteChangedOrCutIsRefused) {
   EXPECT_EQ(offered(fresh_, {50, 51, 52, 53}, 7), 0) << "nothing was taken";
 }
 
-TEST_F(LookupFile, WithTokensOutsideTheVocabularyIsRefused) {
+TEST_F(RecallFileTest, WithTokensOutsideTheVocabularyIsRefused) {
   RecallDrafter other(1, 1 << 20);
   other.learn(counted(kVocabulary - 5, 40), 1);
-  EXPECT_EQ(read(lookup_file(other, kKey)).error().code, Code::kCorrupt);
+  EXPECT_EQ(read(recall_file_bytes(other, kKey)).error().code, Code::kCorrupt);
   EXPECT_EQ(read(sealed("foretoken texts 1 model\nxyz")).error().code, Code::kCorrupt);
   EXPECT_EQ(read(sealed("foretoken texts 1 model")).error().message, "it is damaged");
 }
 
-TEST_F(LookupFile, IsAsLargeAsTheMemoryAllowsAtMost) {
+TEST_F(RecallFileTest, IsAsLargeAsTheMemoryAllowsAtMost) {
   for (int i = 0; i < 100; ++i) drafter_.learn(counted(i * 17 % 900, 1000), 7);
-  const std::string file = lookup_file(drafter_, kKey);
+  const std::string file = recall_file_bytes(drafter_, kKey);
   EXPECT_LT(file.size(), std::size_t{1} << 20);
   EXPECT_TRUE(read(file).ok());
 }

@@ -1,87 +1,87 @@
-#include "base/seats.h"
+#include "base/worker_cores.h"
 
 #include <algorithm>
 
 namespace ft {
 
-Seats::Seats(int count, int workers)
-    : workers_(workers), seats_(static_cast<std::size_t>(count)), limit_(workers) {
-  used_.reserve(seats_.size());
-  shares_.reserve(seats_.size());
+WorkerCores::WorkerCores(int count, int workers)
+    : workers_(workers), cores_(static_cast<std::size_t>(count)), limit_(workers) {
+  used_.reserve(cores_.size());
+  shares_.reserve(cores_.size());
   choose(workers);
 }
 
-std::span<const int> Seats::choose(int most) {
+std::span<const int> WorkerCores::choose(int most) {
   used_.clear();
   const auto wanted = static_cast<std::size_t>(std::clamp(most, 1, limit_));
-  for (std::size_t seat = 0; seat < seats_.size() && used_.size() < wanted; ++seat)
-    if (!seats_[seat].empty) used_.push_back(static_cast<int>(seat));
+  for (std::size_t core = 0; core < cores_.size() && used_.size() < wanted; ++core)
+    if (!cores_[core].avoided) used_.push_back(static_cast<int>(core));
   return used_;
 }
 
-void Seats::observe(int seat, std::int64_t ns, std::int64_t lost_ns) {
-  Seat& of = seats_[static_cast<std::size_t>(seat)];
+void WorkerCores::observe(int core, std::int64_t ns, std::int64_t lost_ns) {
+  Core& of = cores_[static_cast<std::size_t>(core)];
   of.ns += ns;
   of.lost_ns += std::clamp<std::int64_t>(lost_ns, 0, ns);
 }
 
-int Seats::left_empty() const {
-  return static_cast<int>(std::ranges::count_if(seats_, [](const Seat& seat) { return seat.empty; }));
+int WorkerCores::avoided() const {
+  return static_cast<int>(std::ranges::count_if(cores_, [](const Core& core) { return core.avoided; }));
 }
 
-double Seats::usual_share() {
+double WorkerCores::usual_share() {
   shares_.clear();
-  for (const int seat : used_) shares_.push_back(share(seat));
+  for (const int core : used_) shares_.push_back(share(core));
   const auto middle = shares_.begin() + static_cast<std::ptrdiff_t>((shares_.size() - 1) / 2);
   std::ranges::nth_element(shares_, middle);
   return *middle;
 }
 
 /// A worker less costs its share of the work; one that comes late costs all workers the time that it lost.
-bool Seats::may_leave_empty(double lost) const {
+bool WorkerCores::may_avoid(double lost) const {
   constexpr double kMargin = 1.3, kMin = 0.04;
   constexpr int kFewest = 2;
-  const int open = static_cast<int>(seats_.size()) - left_empty();
+  const int open = static_cast<int>(cores_.size()) - avoided();
   const int used = static_cast<int>(used_.size());
   if (open > used) return lost > kLostToMove;
   return used > kFewest && lost > kMargin / used + kMin;
 }
 
-void Seats::leave_empty(Seat& seat, std::int64_t now_ns) {
-  // A seat that was fine for longer than its last break begins anew.
-  const bool again = seat.break_ns > 0 && now_ns - seat.back_ns < seat.break_ns;
-  seat.break_ns = again ? std::min(2 * seat.break_ns, kLongestBreakNs) : kFirstBreakNs;
-  seat.back_ns = now_ns + seat.break_ns;
-  seat.empty = true;
+void WorkerCores::avoid(Core& core, std::int64_t now_ns) {
+  // A core that was fine for longer than its last break begins anew.
+  const bool again = core.break_ns > 0 && now_ns - core.back_ns < core.break_ns;
+  core.break_ns = again ? std::min(2 * core.break_ns, kLongestBreakNs) : kFirstBreakNs;
+  core.back_ns = now_ns + core.break_ns;
+  core.avoided = true;
 }
 
-int Seats::leave_worst_empty(std::int64_t now_ns, int windows) {
+int WorkerCores::avoid_worst(std::int64_t now_ns, int windows) {
   const double usual = usual_share();
   int worst = -1;
   for (const int at : used_) {
-    Seat& seat = seats_[static_cast<std::size_t>(at)];
-    seat.late = may_leave_empty(seat.share() - usual) ? seat.late + windows : 0;
-    if (worst < 0 || seat.share() > share(worst)) worst = at;
+    Core& core = cores_[static_cast<std::size_t>(at)];
+    core.late = may_avoid(core.share() - usual) ? core.late + windows : 0;
+    if (worst < 0 || core.share() > share(worst)) worst = at;
   }
   // One at a time: the others may have waited for it.
-  Seat& candidate = seats_[static_cast<std::size_t>(worst)];
+  Core& candidate = cores_[static_cast<std::size_t>(worst)];
   if (candidate.late < kWindows) return -1;
-  leave_empty(candidate, now_ns);
+  avoid(candidate, now_ns);
   return worst;
 }
 
 // Parts of a task between two barriers are short against the time for which a core is taken. So all workers
 // work only while all have their core: with independent shares the speed is the product of what is left to
 // each. Two taken cores of two leave a quarter or less, where one worker has half.
-bool Seats::too_many(int crowded, double most_lost) {
+bool WorkerCores::too_many(int crowded, double most_lost) {
   constexpr double kOneOfTwo = 0.45;  // one worker, which the system may move, has more than half the speed
   const bool tried = before_try_ > 0 && std::ssize(used_) > before_try_;
-  const int spare = static_cast<int>(seats_.size()) - workers_ - left_empty();
+  const int spare = static_cast<int>(cores_.size()) - workers_ - avoided();
   if (crowded <= spare && !tried && usual_share() <= kCrowded) return false;  // they are replaced
   return crowded >= (tried ? 1 : 2) || (std::ssize(used_) == 2 && most_lost > kOneOfTwo);
 }
 
-void Seats::change_limit(std::int64_t now_ns, int windows, int crowded, double most_lost) {
+void WorkerCores::change_limit(std::int64_t now_ns, int windows, int crowded, double most_lost) {
   const int used = static_cast<int>(used_.size());
   if (!too_many(crowded, most_lost)) {
     late_ = 0;
@@ -106,16 +106,16 @@ void Seats::change_limit(std::int64_t now_ns, int windows, int crowded, double m
   step_ = 1;
 }
 
-int Seats::rearrange(std::int64_t now_ns, std::int64_t waited_ns) {
-  for (Seat& seat : seats_)
-    if (seat.empty && now_ns >= seat.back_ns) seat = {0, 0, seat.back_ns, seat.break_ns, 0, false};
+int WorkerCores::rearrange(std::int64_t now_ns, std::int64_t waited_ns) {
+  for (Core& core : cores_)
+    if (core.avoided && now_ns >= core.back_ns) core = {0, 0, core.back_ns, core.break_ns, 0, false};
   if (!due(now_ns)) return -1;
   const std::int64_t window_ns = now_ns - rearranged_ns_;
   const bool waits = static_cast<double>(waited_ns - waited_ns_) >= kQuiet * static_cast<double>(window_ns);
   rearranged_ns_ = now_ns;
   waited_ns_ = waited_ns;
   // A task that lasted as long as two windows says as much.
-  const Seat& first = seats_[static_cast<std::size_t>(used_.front())];
+  const Core& first = cores_[static_cast<std::size_t>(used_.front())];
   const int windows = first.ns >= kWindows * kWindowNs ? kWindows : 1;
   int crowded = 0;
   double most_lost = 0;
@@ -125,9 +125,9 @@ int Seats::rearrange(std::int64_t now_ns, std::int64_t waited_ns) {
   }
   const int limit = limit_;
   change_limit(now_ns, windows, crowded, waits ? std::max(most_lost, kQuiet) : most_lost);
-  const int left = limit_ == limit && late_ == 0 ? leave_worst_empty(now_ns, windows) : -1;
+  const int left = limit_ == limit && late_ == 0 ? avoid_worst(now_ns, windows) : -1;
   crowded_ = crowded > (left >= 0 && share(left) > kCrowded ? 1 : 0);
-  for (Seat& seat : seats_) seat.ns = seat.lost_ns = 0;
+  for (Core& core : cores_) core.ns = core.lost_ns = 0;
   return left;
 }
 

@@ -1,4 +1,4 @@
-#include "drafters/choice.h"
+#include "drafters/drafter_set.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -40,49 +40,49 @@ class Recorder final : public Drafter {
   bool fails = false;
 };
 
-class ChoiceDrafterTest : public testing::Test {
+class DrafterSetTest : public testing::Test {
  protected:
-  ChoiceDrafterTest() {
-    head_.set_number(0), other_.set_number(1), choice_.set_number(2);
-    EXPECT_TRUE(choice_.open(0, 0).ok());
-    EXPECT_TRUE(choice_.open(1, 0).ok());
+  DrafterSetTest() {
+    head_.set_number(0), other_.set_number(1), set_.set_number(2);
+    EXPECT_TRUE(set_.open(0, 0).ok());
+    EXPECT_TRUE(set_.open(1, 0).ok());
   }
   Recorder head_, other_;
-  ChoiceDrafter choice_{{&head_, &other_}, 2};
+  DrafterSet set_{{&head_, &other_}, 2};
 };
 
-TEST_F(ChoiceDrafterTest, EachMemberSeesEveryCommittedRowAndIsClosed) {
-  EXPECT_EQ(choice_.name(), "recorder+recorder");
+TEST_F(DrafterSetTest, EachMemberSeesEveryCommittedRowAndIsClosed) {
+  EXPECT_EQ(set_.name(), "recorder+recorder");
   EXPECT_EQ(other_.opened, (std::set<int>{0, 1}));
   const std::vector<std::int32_t> tokens = {1, 2, 3};
-  ASSERT_TRUE(choice_.observe(1, tokens, false).ok());
+  ASSERT_TRUE(set_.observe(1, tokens, false).ok());
   EXPECT_EQ(head_.observed, 3);
   EXPECT_EQ(other_.observed, 3);
-  choice_.close(1);
+  set_.close(1);
   EXPECT_EQ(head_.opened, (std::set<int>{0}));
 }
 
-TEST_F(ChoiceDrafterTest, AMemberThatFailsLeavesItsSlotAndTheOthersStay) {
+TEST_F(DrafterSetTest, AMemberThatFailsLeavesItsSlotAndTheOthersStay) {
   const std::vector<std::int32_t> tokens = {1, 2, 3};
   head_.fails = true;
-  ASSERT_TRUE(choice_.observe(0, tokens, false).ok());
+  ASSERT_TRUE(set_.observe(0, tokens, false).ok());
   head_.fails = false;
   EXPECT_EQ(head_.opened, (std::set<int>{1})) << "it is closed for that slot alone";
-  ASSERT_EQ(choice_.members(0).size(), 1U);
-  EXPECT_EQ(choice_.members(0).front(), &other_);
-  EXPECT_EQ(choice_.members(1).size(), 2U);
+  ASSERT_EQ(set_.members(0).size(), 1U);
+  EXPECT_EQ(set_.members(0).front(), &other_);
+  EXPECT_EQ(set_.members(1).size(), 2U);
   other_.fails = true;
-  EXPECT_FALSE(choice_.observe(0, tokens, false).ok()) << "nobody is left";
+  EXPECT_FALSE(set_.observe(0, tokens, false).ok()) << "nobody is left";
 }
 
-TEST(SwitchingDrafter, MembersTakeTurnsOfTwoRounds) {
+TEST(RoundRobin, MembersTakeTurnsOfTwoRounds) {
   Recorder one, two;
-  ChoiceDrafter switching({&one, &two}, 1, true);
-  ASSERT_TRUE(switching.open(0, 0).ok());
+  DrafterSet round_robin({&one, &two}, 1, true);
+  ASSERT_TRUE(round_robin.open(0, 0).ok());
   std::vector<Drafter*> turns;
   for (int round = 0; round < 6; ++round) {
-    ASSERT_EQ(switching.members(0).size(), 1U);
-    turns.push_back(switching.members(0).front());
+    ASSERT_EQ(round_robin.members(0).size(), 1U);
+    turns.push_back(round_robin.members(0).front());
   }
   EXPECT_NE(std::ranges::count(turns, &one), 0);
   EXPECT_NE(std::ranges::count(turns, &two), 0);
@@ -108,8 +108,8 @@ class SyntheticDrafterTest : public testing::Test {
     for (int i = 0; i < count; ++i) tokens.push_back(i);
     return tokens;
   }
-  std::array<std::int32_t, kMaxDepth> buffer_{};
-  std::array<Distribution, kMaxDraft> proposal_;
+  std::array<std::int32_t, kMaxDraftTokens> buffer_{};
+  std::array<Distribution, kMaxDraftTokens> proposal_;
 };
 
 TEST_F(SyntheticDrafterTest, IsRightAsOftenAsItsScheduleSays) {

@@ -23,10 +23,10 @@ class ModelDrafter final : public Drafter {
 
   struct Options {
     int slots = 1;
-    int blocks = 1;             // key/value blocks of its own cache
-    int memories = 0;           // what may be saved at once, beside the slots
-    int max_depth = kMaxDepth;  // drafts of a slot in a round
-    std::int64_t context = 0;   // tokens of a slot that memory is reserved for
+    int blocks = 1;                   // key/value blocks of its own cache
+    int memories = 0;                 // what may be saved at once, beside the slots
+    int max_depth = kMaxDraftTokens;  // drafts of a slot in a round
+    std::int64_t context = 0;         // tokens of a slot that memory is reserved for
   };
   /// The network must outlive the drafter.
   static Result<std::unique_ptr<ModelDrafter>> make(Backend& backend, const DraftNetwork& network,

@@ -1,4 +1,4 @@
-#include "drafters/model.h"
+#include "drafters/draft_model.h"
 
 #include <algorithm>
 #include <fmt/format.h>
