@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The tree's own rules, checked on the text alone: floors, lengths, names, words, dead files, twins.
+"""The tree's own rules, checked on the text alone: floors, lengths, names, words, identifiers, dead files, twins.
 
     tools/tidy.py [--root DIR]    prints `file:line: [rule] sentence` for each breach; exit code 1 if any
 
@@ -13,7 +13,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-from cpp_source import blank_literals, comments_and_strings, functions, line_of
+from cpp_source import blank_literals, functions, line_of
+from identifiers import check_identifiers
+from other_sources import readable_text
 
 MAX_COLUMNS = 110
 MAX_PYTHON_COLUMNS = 120
@@ -84,6 +86,8 @@ WORDS = [
     (re.compile(r"\bratio rule\b", re.IGNORECASE), "use rejection sampling"),
     (re.compile(r"\bjudg\w+", re.IGNORECASE), "use check, compare, classify or decide"),
 ]
+# The rule itself and its test, which plants the words.
+SHOW_WORDS = {"tools/tidy.py", "tools/tidy_test.py"}
 # Folders whose comments and strings are not converted to these words yet. Remove a folder once it is clean.
 UNCONVERTED = set(
     "".split()
@@ -357,9 +361,10 @@ def blank_code(text):
 
 def check_words(tree):
     texts = {name: blank_code(text) for name, text in tree.documents.items()}
-    for name, text in tree.sources().items():
-        if in_src(name).parts[0] not in UNCONVERTED:
-            texts[name] = comments_and_strings(text)
+    for name, text in tree.text.items():
+        readable = readable_text(Path(name).suffix, text)
+        if readable is not None and in_src(name).parts[0] not in UNCONVERTED and name not in SHOW_WORDS:
+            texts[name] = readable
     for name, text in texts.items():
         for word, instead in WORDS:
             for match in word.finditer(text):
@@ -460,6 +465,7 @@ def examine(root):
     check_functions(tree)
     check_names(tree)
     check_words(tree)
+    check_identifiers(tree)
     check_chat_tags(tree)
     check_json_calls(tree)
     check_headers(tree)

@@ -210,7 +210,47 @@ class Tidy(unittest.TestCase):
             self.assert_caught(self.source(f'const char* text = "{words}";\n'), "src/base/counter.cpp:2", "words")
             self.assert_caught({"docs/a.md": f"# Title\n\n{words}\n"}, "docs/a.md:3", "words")
         self.assert_clean(self.source("int behind = 0;  // a stand-in; there is no other, this is no longer one\n"))
-        self.assert_clean({"docs/a.md": "`behind`\n\n```\nbehind\n```\n"})
+        self.assert_clean({"docs/a.md": "`is behind`\n\n```\nbehind\n```\n"})
+
+    def test_words_of_other_languages(self):
+        for name, text in (
+            ("src/backends/cuda/kernels/a.cu", "int behind;\n// behind\n"),
+            ("src/backends/cuda/kernels/a.cuh", "int behind;\n// behind\n"),
+            ("tools/a.py", "behind = 0\nlast = 'behind'  # plain\n"),
+            ("tools/b.py", 'behind = 0\nlast = f"{0} is behind it"\n'),
+            ("src/text_ffi/src/a.rs", "fn behind<'a>(x: &'a str) {}\n// behind\n"),
+            ("webui/src/a.js", "const behind = 1;\nconst text = `behind`;\n"),
+            ("webui/src/A.svelte", "{#if behind}\n<p>It is behind</p>\n{/if}\n"),
+        ):
+            self.assert_caught({name: text}, f"{name}:2", "words")
+            self.assert_clean({name: text.splitlines()[0] + "\n"})
+
+    def test_identifiers_of_documents_exist(self):
+        there = self.source("struct Counter {\n  int next_value = 0;\n};\n", "src/base/counter.cpp")
+        for gone in ("kGone", "Missing", "gone_function()", "gone_value_", "Counter::gone", "Missing::next_value"):
+            self.assert_caught(there | {"docs/a.md": f"# A\n\nSee `{gone}`.\n"}, "docs/a.md:3", "identifier")
+        for fine in ("Counter", "next_value()", "Counter::next_value", "counter", "--any-flag", "a b", "x.y: z"):
+            self.assert_clean(there | {"docs/a.md": f"# A\n\nSee `{fine}`.\n"})
+        self.assert_clean({"docs/a.md": "```\n`kGone`\n```\n", "bench/results/a.md": "`kGone`\n"})
+
+    def test_a_name_that_only_a_comment_has_is_not_in_the_tree(self):
+        only = self.source("// kGone\n")
+        self.assert_caught(only | {"docs/a.md": "`kGone`\n"}, "docs/a.md:1", "identifier")
+
+    def test_paths_of_documents_exist(self):
+        for gone in ("src/base/gone.h", "src/base/counter.{h,md}", "docs/decisions/001"):
+            self.assert_caught({"docs/a.md": f"`{gone}`\n"}, "docs/a.md:1", "identifier")
+        for fine in ("src/base/counter.{h,cpp}", "src/base/*.cpp", "src/base/", "docs/a.md", "other/gone.h"):
+            self.assert_clean({"docs/a.md": f"`{fine}`\n"})
+
+    def test_members_that_comments_name_exist(self):
+        types = "struct Counter {\n  int value;\n};\nenum class Color { kRed };\nstruct Other { int gone; };\n"
+        for gone in ("Counter::gone2", "Missing::value", "Color::kBlue"):
+            self.assert_caught(self.source(f"{types}// As {gone} says.\n"), "src/base/counter.cpp:7", "identifier")
+        for fine in ("Counter::value", "Color::kRed", "std::vector", "Counter"):
+            self.assert_clean(self.source(f"{types}// As {fine} says.\n"))
+        apart = {"src/base/other.cpp": "struct Apart { int far; };\n", **self.source("// Apart::near\nint near;\n")}
+        self.assert_caught(apart, "src/base/counter.cpp:2", "identifier")
 
     def test_words_of_a_folder_that_is_not_converted_yet(self):
         with mock.patch.object(tidy, "UNCONVERTED", {"base"}):
