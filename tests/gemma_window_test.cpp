@@ -95,7 +95,7 @@ TEST_P(GemmaWindow, ForksAndSnapshotsContinueWithTheSameTokens) {
     ASSERT_TRUE(snapshot.write_to(written));
     finish(*slot);  // it releases what the snapshot still sees
     Given given(written.bytes);
-    const Snapshot again = std::move(*decoder_->read_snapshot(given));
+    const Snapshot again = std::move(*decoder_->snapshots().read(given));
     EXPECT_EQ(again.low(), snapshot.low());
     for (const Snapshot* from : {&snapshot, &again}) {
       for (const std::int64_t length : {from->low(), from->low() + 5, from->high()}) {

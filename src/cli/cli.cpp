@@ -110,7 +110,9 @@ int run_cli(int argc, const char* const* argv) {
   std::signal(SIGPIPE, SIG_IGN);  // Terminal sees EPIPE instead
   if (argc > 1 && std::strcmp(argv[1], "fan-guard") == 0) return run_fan_guard(argc, argv);
   Terminal terminal(STDOUT_FILENO, STDERR_FILENO);
-  if (const std::string recovered = recover_fans(); !recovered.empty()) terminal.note(recovered);
+  if (ThermalForge::may_move_fans()) {
+    if (const std::string recovered = recover_fans(); !recovered.empty()) terminal.note(recovered);
+  }
   const std::vector<Command> commands = all_commands();
   Result<CommandLine> line = parse_command_line(argc, argv, commands);
   if (!line.ok()) return report(terminal, line.error(), asks_for_json(argc, argv), kUsage);

@@ -86,7 +86,7 @@ Bytes good_file() {
 
 void read_snapshot(ft::test::ToyDecoder& decoder, View bytes) {
   ft::test::Given source(bytes);
-  const ft::Result<ft::Snapshot> snapshot = decoder->read_snapshot(source);
+  const ft::Result<ft::Snapshot> snapshot = decoder->snapshots().read(source);
   if (!snapshot.ok() && snapshot.error().message.empty()) std::abort();
   if (!snapshot.ok() || snapshot->high() + 1 >= decoder->options().context) return;
   const std::vector<std::int32_t> prompt(static_cast<std::size_t>(snapshot->high()) + 1, 1);

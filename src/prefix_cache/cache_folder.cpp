@@ -97,16 +97,16 @@ CacheFolder::~CacheFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-Status CacheFolder::start(Decoder& decoder) {
-  FT_ASSERT(decoder_ == nullptr);
-  decoder_ = &decoder;
-  if (decoder.room().snapshots == 0) {
+Status CacheFolder::start(const Snapshots& snapshots) {
+  FT_ASSERT(snapshots_ == nullptr);
+  snapshots_ = &snapshots;
+  if (snapshots.room().snapshots == 0) {
     return Error{Code::kInvalid,
                  fmt::format("the cache folder {} needs a memory cache for at least one snapshot; "
                              "raise --cache-mb or omit --cache-dir",
                              options_.directory)};
   }
-  identity_ = fingerprint(options_.source + "\n" + decoder.state_identity());
+  identity_ = fingerprint(options_.source + "\n" + snapshots.state_identity());
   done_.reserve(2 * kMaxWaiting);
   FT_TRY(read_heads());
   make_room(0);
@@ -184,7 +184,7 @@ void CacheFolder::own(const std::string& name, std::uint64_t owner) {
 }
 
 std::int64_t CacheFolder::size_of(const Snapshot& snapshot, std::size_t tokens) const {
-  const SnapshotRoom& room = decoder_->room();
+  const SnapshotRoom& room = snapshots_->room();
   const auto blocks = [](std::span<const std::int32_t> list) {
     return static_cast<std::int64_t>(list.size());
   };
@@ -204,7 +204,7 @@ bool CacheFolder::takes(const std::string& name, std::int64_t bytes) {
     if (offered.name == name) return false;
   }
   return waiting_.size() < kMaxWaiting &&
-         (waiting_bytes_ == 0 || waiting_bytes_ + bytes <= decoder_->options().cache_bytes / 2);
+         (waiting_bytes_ == 0 || waiting_bytes_ + bytes <= snapshots_->max_bytes() / 2);
 }
 
 void CacheFolder::collect() {
@@ -337,7 +337,7 @@ Result<Snapshot> CacheFolder::read(const Match& match, std::int64_t& bytes) {
   std::vector<std::int32_t> tokens;
   const bool read = get_list(file, tokens);
   if (read && tokens != match.tokens) return Error{Code::kCorrupt, "its tokens differ from its header"};
-  Result<Snapshot> snapshot = decoder_->read_snapshot(file);
+  Result<Snapshot> snapshot = snapshots_->read(file);
   bytes = file.bytes() - file.left();
   if (!file.error().message.empty()) return file.error();
   if (!snapshot.ok()) return snapshot;

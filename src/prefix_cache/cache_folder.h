@@ -26,7 +26,7 @@
 #include "prefix_cache/cache_file.h"
 #include "prefix_cache/cache_owner.h"
 #include "prefix_cache/cache_report.h"
-#include "speculation/decoder.h"
+#include "speculation/snapshot.h"
 
 namespace ft {
 
@@ -58,7 +58,7 @@ class CacheFolder {
   CacheFolder& operator=(const CacheFolder&) = delete;
 
   /// Reads the headers of all files and starts the writer. Call it once. The decoder must outlive the folder.
-  Status start(Decoder& decoder);
+  Status start(const Snapshots& snapshots);
 
   /// Queues the snapshot of these tokens for writing, if it is not here. Until then the snapshot is shared:
   /// the caller may drop it, but must keep the decoder. Returns the file's name, for used(). The file names
@@ -137,7 +137,7 @@ class CacheFolder {
 
   const CacheFolderOptions options_;
   int lock_ = -1;
-  Decoder* decoder_ = nullptr;
+  const Snapshots* snapshots_ = nullptr;
   std::string identity_;
   double byte_ms_ = 1 / 5e5;       // of reading; each load measures it
   std::atomic<bool> stop_{false};  // stops the write in progress

@@ -28,7 +28,7 @@ struct Life {
     CacheFolderOptions options;
     options.directory = directory;
     folder = std::move(*CacheFolder::open(options));
-    EXPECT_TRUE(folder->start(*decoder).ok());
+    EXPECT_TRUE(folder->start(decoder->snapshots()).ok());
     cache = std::make_unique<PrefixCache>(decoder->room(), kBytes, folder.get(), share);
   }
   void store(const Tokens& tokens, const CacheUser& user) {

@@ -32,7 +32,7 @@ struct Life {
     Result<std::unique_ptr<CacheFolder>> opened = CacheFolder::open(options);
     EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
     folder = std::move(*opened);
-    const Status started = folder->start(*decoder);
+    const Status started = folder->start(decoder->snapshots());
     EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
     cache = std::make_unique<PrefixCache>(decoder->room(), kBytes, folder.get());
   }
@@ -307,7 +307,7 @@ TEST_F(Folder, AFolderThatCannotBeUsedIsRefusedByName) {
 TEST_F(Folder, WithoutACacheInMemoryItIsRefused) {
   ToyDecoder decoder(1);
   const auto folder = std::move(*CacheFolder::open(options_));
-  const Status started = folder->start(*decoder);
+  const Status started = folder->start(decoder->snapshots());
   ASSERT_FALSE(started.ok());
   EXPECT_NE(started.error().message.find("--cache-mb"), std::string::npos) << started.error().message;
 }
@@ -337,7 +337,7 @@ TEST_F(Folder, AFailureIsFollowedByARest) {
 /// A cache of at most two snapshots, and what its decoder has left.
 struct Narrow {
   explicit Narrow(CacheFolder& folder) : cache(room(*decoder), kBytes, &folder) {
-    EXPECT_TRUE(folder.start(*decoder).ok());
+    EXPECT_TRUE(folder.start(decoder->snapshots()).ok());
   }
   static SnapshotRoom room(Decoder& decoder) {
     SnapshotRoom room = decoder.room();

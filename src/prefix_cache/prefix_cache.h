@@ -24,7 +24,7 @@
 #include "prefix_cache/cache_folder.h"
 #include "prefix_cache/cache_owner.h"
 #include "prefix_cache/cache_report.h"
-#include "speculation/decoder.h"
+#include "speculation/snapshot.h"
 
 namespace ft {
 

@@ -42,7 +42,7 @@ Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& mod
   EngineOptions started = options;
   if (folder) started.folder.directory = folder->directory();
   FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
-  if (folder) FT_TRY(folder->start(*decoder));
+  if (folder) FT_TRY(folder->start(decoder->snapshots()));
   memory.weights = decoder->packed_bytes();
   std::unique_ptr<Engine> engine(
       new Engine(std::move(decoder), std::move(folder), memory, tokenizer, started));

@@ -23,6 +23,7 @@
 #include "base/result.h"
 #include "sampling/logprobs.h"
 #include "speculation/decoder.h"
+#include "text/answer_event.h"
 #include "text/grammar.h"
 #include "text/stop_matcher.h"
 
@@ -74,20 +75,8 @@ struct Report {
   double tokens_per_second() const { return decode_ms > 0 ? completion_tokens * 1e3 / decode_ms : 0; }
 };
 
-struct Event {
-  enum class Kind {
-    kPromptToken,
-    kToken,
-    kText,
-    kReasoning,
-    kToolBegin,
-    kToolArguments,
-    kToolEnd,
-    kDepth,
-    kEnd
-  };
-  Kind kind = Kind::kText;
-  std::string text;                  // of text kinds; the tool's name for kToolBegin; the reason for kDepth
+/// A piece of an answer, with what the engine knows of it.
+struct Event : AnswerEvent {
   std::int32_t token = -1;           // kToken, kPromptToken
   std::string_view drafted_by;       // kToken: the drafter, if it is an accepted draft
   std::optional<Logprobs> logprobs;  // kToken, if requested; kPromptToken except the first

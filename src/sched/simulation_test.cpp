@@ -125,7 +125,7 @@ class Simulation : public testing::Test {
       CacheFolderOptions options;
       options.directory = directory, options.limit_bytes = std::int64_t{4} << 20;
       folder = std::move(*CacheFolder::open(options));
-      EXPECT_TRUE(folder->start(*decoder).ok());
+      EXPECT_TRUE(folder->start(decoder->snapshots()).ok());
     }
     const int blocks = decoder->pool().free_blocks(), slots = decoder->pool().free_slots();
     const int draft_blocks = decoder->draft_pool()->free_blocks();

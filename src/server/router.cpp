@@ -1,16 +1,12 @@
 #include "server/router.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <fmt/format.h>
 
-#include "api/anthropic/messages.h"
 #include "api/choice.h"
 #include "api/error_reply.h"
 #include "api/listing.h"
-#include "api/openai/chat.h"
-#include "api/openai/completions.h"
 #include "api/openai/responses.h"
 #include "base/utf8.h"
 #include "server/auth.h"
@@ -33,43 +29,8 @@ HttpResponse refusal(const HttpRequest& http_request, const Error& error, int st
   return api::error_reply(http_request.dialect(), error, http_request.id, status);
 }
 
-using Decodes = Result<api::Exchange> (*)(const api::ModelInfo&, std::string_view body,
-                                          const api::ResponseMeta&);
-using Replies = Result<HttpResponse> (*)(const api::ModelInfo&, std::string_view body, const api::Caller&);
-
-/// A reply that is the same for every caller.
-template <Result<HttpResponse> (*kReply)(const api::ModelInfo&, std::string_view)>
-Result<HttpResponse> for_all(const api::ModelInfo& model_info, std::string_view body, const api::Caller&) {
-  return kReply(model_info, body);
-}
-
-struct DecodingRoute {
-  std::string_view path;
-  Decodes decode;
-};
-constexpr std::array<DecodingRoute, 4> kDecoding{{
-    {"/v1/chat/completions", api::chat_exchange},
-    {"/v1/completions", api::completions_exchange},
-    {"/v1/responses", api::responses_exchange},
-    {"/v1/messages", api::messages_exchange},
-}};
-
-struct ReplyingRoute {
-  std::string_view path;
-  Replies reply;
-};
-constexpr std::array<ReplyingRoute, 4> kReplying{{
-    {"/v1/responses/input_tokens", api::responses_count_reply},
-    {"/v1/tokenize", for_all<api::tokenize_reply>},
-    {"/v1/detokenize", for_all<api::detokenize_reply>},
-    {"/v1/messages/count_tokens", for_all<api::count_tokens_reply>},
-}};
-
-/// A model or a stored response, by the id at the path's end.
-Result<HttpResponse> one_of_many(const HttpRequest& http_request, const api::ModelInfo& model_info) {
+Result<HttpResponse> stored_response(const HttpRequest& http_request, const api::ModelInfo& model_info) {
   const std::string id(route_of(http_request.path).id_in(http_request.path));
-  if (http_request.path.starts_with("/v1/models/"))
-    return api::model_reply(model_info, id, http_request.dialect());
   const api::Caller& caller = http_request.caller;
   if (http_request.method == "DELETE") return api::delete_response_reply(model_info, id, caller);
   const api::StoredQuery query{.path = std::string(http_request.path),
@@ -104,10 +65,9 @@ CacheReport cache_seen(const api::Caller& caller, const EngineClient& engine) {
   return caller.is_operator ? engine.cache() : engine.cache_of(caller.owner);
 }
 
-bool is_cancel(const HttpRequest& http_request) { return http_request.path.ends_with("/cancel"); }
-
-bool needs_no_key(const HttpRequest& http_request) {
-  return http_request.path == "/health" || http_request.path == "/";
+/// The reply, or the refusal that its error asks for.
+HttpResponse settled(Result<HttpResponse> reply, const HttpRequest& http_request) {
+  return reply.ok() ? std::move(*reply) : refusal(http_request, reply.error());
 }
 
 }  // namespace
@@ -173,7 +133,7 @@ std::optional<HttpResponse> Router::check_route(const HttpRequest& http_request)
   if (app_.model_info() == nullptr) {
     return refusal(http_request, {Code::kCancelled, "the model is being loaded; try again"});
   }
-  if (app_.draining() && !is_cancel(http_request)) {
+  if (app_.draining() && route.endpoint != Endpoint::kCancel) {
     return refusal(http_request, {Code::kCancelled, "the server is stopping"});
   }
   return std::nullopt;
@@ -194,7 +154,7 @@ std::optional<HttpResponse> Router::check_request(HttpRequest& http_request) con
   }
   if (http_request.method == "OPTIONS") return preflight_reply(http_request);
   const std::optional<api::Caller> caller = keys_.get()->caller(http_request);
-  if (!caller && !needs_no_key(http_request)) {
+  if (!caller && route_of(http_request.path).needs_key) {
     return refusal(http_request,
                    {Code::kInvalid,
                     "the API key is missing or wrong; send it as Authorization: Bearer KEY, or "
@@ -228,43 +188,49 @@ HttpResponse Router::cache(const HttpRequest& http_request, EngineClient& engine
   return api::cache_reply(cache_seen(caller, engine), clears);
 }
 
+HttpResponse Router::metrics(const HttpRequest& http_request, const EngineClient& engine) const {
+  HttpResponse reply;
+  reply.type = "text/plain; version=0.0.4; charset=utf-8";
+  reply.body =
+      metrics_text(engine.status(), cache_seen(http_request.caller, engine), app_.http(), power_facts());
+  return reply;
+}
+
 /// Handles GET and DELETE, which need no body.
 Answer Router::get(const HttpRequest& http_request) const {
-  if (http_request.path == "/") return page_reply(http_request, ui_asset());
-  if (http_request.path == "/health") return health();
+  const Route& route = route_of(http_request.path);
+  if (route.endpoint == Endpoint::kPage) return page_reply(http_request, ui_asset());
+  if (route.endpoint == Endpoint::kHealth) return health();
   const std::shared_ptr<const api::ModelInfo> model_info = app_.model_info();
   if (model_info == nullptr)
     return refusal(http_request, {Code::kCancelled, "the model is being loaded; try again"});
   EngineClient& engine = *app_.engine();
-  if (http_request.path == "/v1/models") {
-    const api::Page page{http_request.query_value("limit"), http_request.query_value("after_id"),
-                         http_request.query_value("before_id")};
-    Result<HttpResponse> models = api::models_reply(*model_info, http_request.dialect(), page);
-    return models.ok() ? std::move(*models) : refusal(http_request, models.error());
+  switch (route.endpoint) {
+    case Endpoint::kModels: {
+      const api::Page page{http_request.query_value("limit"), http_request.query_value("after_id"),
+                           http_request.query_value("before_id")};
+      return settled(api::models_reply(*model_info, http_request.dialect(), page), http_request);
+    }
+    case Endpoint::kModel:
+      return settled(
+          api::model_reply(*model_info, std::string(route.id_in(http_request.path)), http_request.dialect()),
+          http_request);
+    case Endpoint::kProps:
+      return api::props_reply(*model_info);
+    case Endpoint::kCache:
+      return cache(http_request, engine);
+    case Endpoint::kMetrics:
+      return metrics(http_request, engine);
+    default:
+      return settled(stored_response(http_request, *model_info), http_request);
   }
-  if (http_request.path == "/props") return api::props_reply(*model_info);
-  if (http_request.path == "/v1/cache") return cache(http_request, engine);
-  if (http_request.path == "/metrics") {
-    HttpResponse reply;
-    reply.type = "text/plain; version=0.0.4; charset=utf-8";
-    reply.body =
-        metrics_text(engine.status(), cache_seen(http_request.caller, engine), app_.http(), power_facts());
-    return reply;
-  }
-  Result<HttpResponse> reply = one_of_many(http_request, *model_info);
-  if (!reply.ok()) return refusal(http_request, reply.error());
-  return std::move(*reply);
 }
 
 Answer Router::post(const HttpRequest& http_request, const api::ModelInfo& model_info) const {
-  for (const ReplyingRoute& route : kReplying) {
-    if (http_request.path != route.path) continue;
-    Result<HttpResponse> reply = route.reply(model_info, http_request.body, http_request.caller);
-    if (!reply.ok()) return refusal(http_request, reply.error());
-    return std::move(*reply);
-  }
-  for (const DecodingRoute& route : kDecoding) {
-    if (http_request.path != route.path) continue;
+  const Route& route = route_of(http_request.path);
+  if (route.reply != nullptr)
+    return settled(route.reply(model_info, http_request.body, http_request.caller), http_request);
+  if (route.decode != nullptr) {
     const api::ResponseMeta meta{api::random_id(""), now_s(), api::random_seed(), http_request.id,
                                  http_request.caller};
     Result<api::Exchange> exchange = route.decode(model_info, http_request.body, meta);
@@ -272,8 +238,8 @@ Answer Router::post(const HttpRequest& http_request, const api::ModelInfo& model
     app_.tell_unknown(exchange->notes.unknown);
     return std::move(*exchange);
   }
-  if (http_request.path == "/v1/responses/compact") return refusal(http_request, not_compacted(), 501);
-  const std::string id(route_of(http_request.path).id_in(http_request.path));
+  if (route.endpoint == Endpoint::kCompact) return refusal(http_request, not_compacted(), 501);
+  const std::string id(route.id_in(http_request.path));
   if (!app_.cancel(id, http_request.caller)) {
     return refusal(http_request,
                    {Code::kNotFound, fmt::format("no answer with the id \"{}\" is being decoded", id)});

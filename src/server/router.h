@@ -43,6 +43,7 @@ class Router {
   Answer post(const HttpRequest& http_request, const api::ModelInfo& model_info) const;
   api::HttpResponse health() const;
   static api::HttpResponse cache(const HttpRequest& http_request, EngineClient& engine);
+  api::HttpResponse metrics(const HttpRequest& http_request, const EngineClient& engine) const;
 
   const ServerOptions& options_;
   App& app_;

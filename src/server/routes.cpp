@@ -2,34 +2,63 @@
 
 #include <array>
 
+#include "api/anthropic/messages.h"
+#include "api/listing.h"
+#include "api/openai/chat.h"
+#include "api/openai/completions.h"
+#include "api/openai/responses.h"
+
 namespace ft::server {
 namespace {
 
 constexpr std::string_view kRead = "GET, HEAD", kReadAndDelete = "GET, HEAD, DELETE", kPost = "POST";
 constexpr std::string_view kId = "{id}";
 
+/// A reply that is the same for every caller.
+template <Result<api::HttpResponse> (*kReply)(const api::ModelInfo&, std::string_view)>
+Result<api::HttpResponse> for_all(const api::ModelInfo& model_info, std::string_view body,
+                                  const api::Caller&) {
+  return kReply(model_info, body);
+}
+
+constexpr Route open_to_all(std::string_view pattern, Endpoint endpoint) {
+  return {.pattern = pattern, .methods = kRead, .endpoint = endpoint, .needs_key = false};
+}
+constexpr Route read(std::string_view pattern, Endpoint endpoint, std::string_view methods = kRead) {
+  return {.pattern = pattern, .methods = methods, .endpoint = endpoint};
+}
+constexpr Route decoding(std::string_view pattern, Route::Decode decode) {
+  return {.pattern = pattern, .methods = kPost, .decode = decode};
+}
+constexpr Route replying(std::string_view pattern, Route::Reply reply) {
+  return {.pattern = pattern, .methods = kPost, .reply = reply};
+}
+constexpr Route acting(std::string_view pattern, Endpoint endpoint) {
+  return {.pattern = pattern, .methods = kPost, .endpoint = endpoint};
+}
+
 /// Exact paths precede the patterns that would match them too.
 constexpr std::array<Route, 20> kRoutes{{
-    {"/", kRead},
-    {"/health", kRead},
-    {"/metrics", kRead},
-    {"/props", kRead},
-    {"/v1/models", kRead},
-    {"/v1/cache", kReadAndDelete},
-    {"/v1/chat/completions", kPost},
-    {"/v1/completions", kPost},
-    {"/v1/responses", kPost},
-    {"/v1/messages", kPost},
-    {"/v1/responses/input_tokens", kPost},
-    {"/v1/responses/compact", kPost},
-    {"/v1/tokenize", kPost},
-    {"/v1/detokenize", kPost},
-    {"/v1/messages/count_tokens", kPost},
-    {"/v1/chat/completions/{id}/cancel", kPost},
-    {"/v1/models/{id}", kRead},
-    {"/v1/responses/{id}/input_items", kRead},
-    {"/v1/responses/{id}", kReadAndDelete},
-    {"other", ""},
+    open_to_all("/", Endpoint::kPage),
+    open_to_all("/health", Endpoint::kHealth),
+    read("/metrics", Endpoint::kMetrics),
+    read("/props", Endpoint::kProps),
+    read("/v1/models", Endpoint::kModels),
+    read("/v1/cache", Endpoint::kCache, kReadAndDelete),
+    decoding("/v1/chat/completions", api::chat_exchange),
+    decoding("/v1/completions", api::completions_exchange),
+    decoding("/v1/responses", api::responses_exchange),
+    decoding("/v1/messages", api::messages_exchange),
+    replying("/v1/responses/input_tokens", api::responses_count_reply),
+    acting("/v1/responses/compact", Endpoint::kCompact),
+    replying("/v1/tokenize", for_all<api::tokenize_reply>),
+    replying("/v1/detokenize", for_all<api::detokenize_reply>),
+    replying("/v1/messages/count_tokens", for_all<api::count_tokens_reply>),
+    acting("/v1/chat/completions/{id}/cancel", Endpoint::kCancel),
+    read("/v1/models/{id}", Endpoint::kModel),
+    read("/v1/responses/{id}/input_items", Endpoint::kStoredResponse),
+    read("/v1/responses/{id}", Endpoint::kStoredResponse, kReadAndDelete),
+    {.pattern = "other", .methods = "", .endpoint = Endpoint::kUnknown},
 }};
 
 }  // namespace

@@ -1,15 +1,53 @@
-// Routes: the served paths, as patterns with an id. It is a closed set: metrics and logs count by these
-// patterns whatever paths clients request.
+// Routes: the served paths, as patterns with an id, and what answers each. It is a closed set: metrics and
+// logs count by these patterns whatever paths clients request. A new endpoint is a row of routes.cpp; one
+// that needs the engine's state is also an Endpoint, which Router answers.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
+#include "base/result.h"
+
+namespace ft::api {
+struct Caller;
+struct Exchange;
+struct HttpResponse;
+struct ModelInfo;
+struct ResponseMeta;
+}  // namespace ft::api
+
 namespace ft::server {
 
+/// What answers a route that is not a function of the body alone.
+enum class Endpoint : std::uint8_t {
+  kByBody,  // Route::decode or Route::reply
+  kPage,
+  kHealth,
+  kMetrics,
+  kProps,
+  kModels,
+  kModel,
+  kCache,
+  kStoredResponse,
+  kCompact,  // refused
+  kCancel,
+  kUnknown,
+};
+
 struct Route {
+  using Decode = Result<api::Exchange> (*)(const api::ModelInfo&, std::string_view body,
+                                           const api::ResponseMeta&);
+  using Reply = Result<api::HttpResponse> (*)(const api::ModelInfo&, std::string_view body,
+                                              const api::Caller&);
+
   std::string_view pattern;  // "/v1/responses/{id}"
   std::string_view methods;  // value of Allow; empty: no path has this route
+  Endpoint endpoint = Endpoint::kByBody;
+  Decode decode = nullptr;  // POST whose answer the engine decodes
+  Reply reply = nullptr;    // POST that is answered without the engine
+  bool needs_key = true;    // where the server has keys
+
   bool answers(std::string_view method) const;
   /// The value of {id} in `path`; empty if the pattern has none.
   std::string_view id_in(std::string_view path) const;

@@ -25,6 +25,15 @@ TEST(Routes, APathHasThePatternThatFitsIt) {
   }
 }
 
+TEST(Routes, EachHasOneThatAnswersItAndOnlyThePageAndHealthNeedNoKey) {
+  for (const Route& route : all_routes()) {
+    const int by_body = (route.decode != nullptr ? 1 : 0) + (route.reply != nullptr ? 1 : 0);
+    EXPECT_EQ(by_body, route.endpoint == Endpoint::kByBody ? 1 : 0) << route.pattern;
+    EXPECT_EQ(route.needs_key, route.pattern != "/" && route.pattern != "/health") << route.pattern;
+    if (by_body > 0) EXPECT_EQ(route.methods, "POST") << route.pattern;
+  }
+}
+
 TEST(Routes, AMethodIsAnsweredByItsWholeName) {
   EXPECT_TRUE(route_of("/v1/cache").answers("DELETE"));
   EXPECT_TRUE(route_of("/health").answers("HEAD"));

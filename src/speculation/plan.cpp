@@ -1,9 +1,8 @@
-// What surrounds the round's page: the plan of each slot, prompts, endings and rejection sampling.
+// The plan of a round: what each slot's drafters offer, how deep each slot drafts, and the slot's end.
 #include <algorithm>
 #include <utility>
 
 #include "drafters/guarded.h"
-#include "sampling/rejection.h"
 #include "speculation/round.h"
 
 namespace ft {
@@ -27,87 +26,6 @@ Round::Round(Executable& target, State& state, int slots, const CapturedSet& cap
   segments_.reserve(static_cast<std::size_t>(slots));
   proposing_.reserve(static_cast<std::size_t>(slots));
   emitted_.reserve(static_cast<std::size_t>(max_depth) + 1);
-}
-
-Status Round::prefill(Slot& slot, int rows) {
-  const std::int64_t done = slot.timeline->length();
-  const int left = static_cast<int>(static_cast<std::int64_t>(slot.tokens.size()) - 1 - done);
-  rows = std::min(rows, left);
-  if (slot.on_prompt_row) rows = std::min(rows, static_cast<int>(entries_.size()) * (max_depth_ + 1));
-  if (rows <= 0) return {};
-  // A prompt's last rows stay on the tape, so that a snapshot can begin at any of them
-  // (speculation/snapshot.h).
-  if (rows > kMaxTapeRows + 1 && left > rows && left - rows <= kMaxTapeRows) rows = left - kMaxTapeRows - 1;
-  const int confirmed = rows == left ? std::max(1, rows - kMaxTapeRows) : rows;
-  FT_ASSIGN(Txn txn, slot.timeline->begin(rows, confirmed));
-  const Segment segment = txn.segment();
-  const auto chunk = std::span<const std::int32_t>(slot.tokens)
-                         .subspan(static_cast<std::size_t>(done), static_cast<std::size_t>(rows));
-  logit_rows_.clear(), captures_.clear(), coordinates_.clear(), embeddings_.clear();
-  capture_rows(slot, rows);
-  if (!slot.positions.flat()) place_rows(slot, rows);
-  for (int i = 0; !slot.positions.flat() && i < rows; ++i)
-    embeddings_.push_back(images_->place(slot.id, slot.positions, done + i));
-  for (int i = 0; slot.on_prompt_row && i < rows; ++i) logit_rows_.push_back(i);
-  StepResult result;
-  try {
-    StepArgs args{chunk, {}, {&segment, 1}, logit_rows_, {}, {}};
-    args.capture = capture_places();
-    args.logits = !logit_rows_.empty();
-    args.coordinates = coordinates_;
-    if (!embeddings_.empty()) args.embeddings = {&images_->store(), embeddings_};
-    target_.submit(args, state_);
-    if (args.logits) result = target_.collect();
-  } catch (...) {
-    txn.rollback();
-    throw;
-  }
-  txn.commit(rows);
-  const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
-  for (std::size_t i = 0; i < logit_rows_.size(); ++i) {
-    slot.on_prompt_row(done + static_cast<std::int64_t>(i),
-                       result.logits.subspan(i * vocabulary, vocabulary));
-  }
-  observe(slot, chunk, true);
-  return {};
-}
-
-/// Shows committed rows to the slot's drafter; one that fails is not asked again, the answer does without.
-void Round::observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt) {
-  if (slot.drafter == nullptr) return;
-  const Status seen = guarded([&] { return slot.drafter->observe(slot.id, tokens, prompt); });
-  if (!seen.ok()) drop_drafter(slot, *slot.drafter);
-}
-
-/// A drafter that failed for this slot is not asked again; others that it has stay.
-void Round::drop_drafter(Slot& slot, Drafter& failed) {
-  slot.drafter_failed = true;
-  if (&failed != slot.drafter && slot.drafter->drop_member(slot.id, failed)) return;
-  slot.drafter->close(slot.id);
-  slot.drafter = nullptr;
-}
-
-/// The next `rows` rows of the step are the slot's, from its timeline's end on: where a drafter finds them.
-void Round::capture_rows(const Slot& slot, int rows) {
-  if (ring_ == nullptr) return;
-  const bool read = slot.drafter != nullptr && slot.drafter->reads_rows();
-  for (int i = 0; i < rows; ++i) {
-    captures_.push_back(read ? ring_->place(slot.id, slot.timeline->length() + i) : -1);
-  }
-}
-
-CapturePlaces Round::capture_places() const {
-  CapturePlaces to;
-  for (std::size_t i = 0; i < captured_.size(); ++i) {
-    if (captured_[i] != nullptr) to.stores[i] = &captured_[i]->store();
-  }
-  if (ring_ != nullptr) to.places = captures_;
-  return to;
-}
-
-/// Where those rows are on the axes of M-RoPE.
-void Round::place_rows(const Slot& slot, int rows) {
-  for (int i = 0; i < rows; ++i) coordinates_.push_back(slot.positions.at(slot.timeline->length() + i));
 }
 
 namespace {
@@ -271,53 +189,6 @@ void Round::gather_offers(Entry& entry, const CostModel& costs) {
   }
 }
 
-/// Drafts what may come alone, if that is at least as deep as a drafter would go. A request that asked for no
-/// drafts gets none.
-bool Round::take_jump_forward(Entry& entry, int allowed) {
-  const Slot& slot = *entry.slot;
-  DraftSlot& draft = entry.draft;
-  if (draft.constraint == nullptr || slot.drafter == nullptr) return false;
-  if (slot.options.depth >= 0) allowed = std::min(allowed, slot.options.depth);
-  const int jump_forward =
-      draft.constraint->jump_forward(draft.drafts.first(static_cast<std::size_t>(allowed)));
-  if (jump_forward == 0 || jump_forward < draft.depth) return false;
-  draft.depth = draft.drafted = jump_forward;
-  entry.source = nullptr;
-  for (int i = 0; draft.rejection && i < jump_forward; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    (*draft.proposal)[at].entries.assign(1, {draft.drafts[at], 1.0F});
-  }
-  return true;
-}
-
-/// Cuts the drafts where the constraint forbids one.
-void Round::keep_allowed(Entry& entry) {
-  DraftSlot& draft = entry.draft;
-  if (draft.constraint == nullptr) return;
-  for (int i = 0; i < draft.drafted; ++i) {
-    if (!draft.constraint->allows(draft.drafts.first(static_cast<std::size_t>(i) + 1))) draft.drafted = i;
-  }
-}
-
-/// The masks of the entry's rows. A draft before a row without one is not counted; without a mask for the
-/// next token the answer ends with the reason.
-void Round::add_masks(Entry& entry) {
-  DraftSlot& draft = entry.draft;
-  if (draft.constraint == nullptr) return;
-  for (int row = 0; row <= draft.drafted; ++row) {
-    const auto mask = draft.constraint->mask(draft.drafts.first(static_cast<std::size_t>(row)));
-    if (mask) {
-      samples_[static_cast<std::size_t>(entry.first_row + row)].mask = *mask;
-    } else if (row > 0) {
-      draft.drafted = row - 1;
-    } else {
-      entry.slot->finish = Finish::kError;
-      entry.slot->error = draft.constraint->problem();
-      return;
-    }
-  }
-}
-
 void Round::work_meanwhile() {
   if (meanwhile_ && !std::exchange(worked_, true)) meanwhile_();
 }
@@ -339,29 +210,6 @@ void Round::finish_if_over(Slot& slot, std::int32_t token) {
   } else if (static_cast<std::int64_t>(slot.tokens.size()) >= slot.options.context) {
     slot.finish = Finish::kContext;
   }
-}
-
-/// Leviathan et al. 2023, algorithm 1: fills `emitted` with the accepted drafts and the residual or bonus
-/// token.
-int Round::accept_by_rejection(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted) {
-  const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
-  const SamplingParams& sampler = entry.slot->options.sampler;
-  for (int row = 0; row <= entry.draft.drafted; ++row) {
-    const auto at = static_cast<std::size_t>(entry.first_row + row);
-    SampleRow sample = samples_[at];
-    distribution(verified.logits.subspan(at * vocabulary, vocabulary), {}, sample, scratch_,
-                 target_distribution_, entry.draft.drafts.first(static_cast<std::size_t>(row)));
-    const auto i = static_cast<std::size_t>(row);
-    if (row == entry.draft.drafted) {
-      emitted[i] = draw(target_distribution_, sampler.seed, sample.position, Stream::kTarget);
-      return row;
-    }
-    const RejectionOutcome outcome = rejection_sample(target_distribution_, entry.proposal[i],
-                                                      entry.draft.drafts[i], sampler.seed, sample.position);
-    emitted[i] = outcome.token;
-    if (!outcome.accepted) return row;
-  }
-  return entry.draft.drafted;
 }
 
 }  // namespace ft

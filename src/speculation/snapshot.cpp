@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "speculation/decoder.h"
+#include "speculation/assembly.h"
+#include "speculation/round.h"
 
 namespace ft {
 namespace {
@@ -42,16 +43,26 @@ bool Snapshot::write_to(ByteSink& sink) const {
   return timeline.write_to(sink) && put_value(sink, drafter) && (!draft || draft->write_to(sink));
 }
 
-Result<Snapshot> Decoder::read_snapshot(ByteSource& source) {
-  FT_ASSIGN(Timeline timeline, Timeline::read_from(*pool_, source));
+Result<Snapshot> Snapshots::take(const Slot& slot) const {
+  FT_ASSERT(!slot.timeline->lost() && slot.timeline->length() > 0);
+  FT_ASSIGN(Timeline timeline, slot.timeline->fork());
+  Snapshot snapshot{std::move(timeline), nullptr};
+  if (slot.drafter != nullptr && slot.drafter->remembers()) {
+    FT_ASSIGN(snapshot.draft, slot.drafter->save(slot.id));
+  }
+  return snapshot;
+}
+
+Result<Snapshot> Snapshots::read(ByteSource& source) const {
+  FT_ASSIGN(Timeline timeline, Timeline::read_from(assembly_.pool(), source));
   Snapshot snapshot{std::move(timeline), nullptr};
   std::uint8_t drafter = 0;
-  if (!get_value(source, drafter) || drafter > drafters_.size() + (drafter_set_ ? 1U : 0U) ||
-      snapshot.high() < 1) {
+  if (!get_value(source, drafter) || snapshot.high() < 1) {
     return Error{Code::kCorrupt, "its bytes are not a snapshot"};
   }
   if (drafter > 0) {
-    Drafter* const owner = drafter <= drafters_.size() ? drafters_[drafter - 1U].get() : drafter_set_.get();
+    Drafter* const owner = assembly_.drafter_number(drafter - 1);
+    if (owner == nullptr) return Error{Code::kCorrupt, "its bytes are not a snapshot"};
     FT_ASSIGN(snapshot.draft, owner->read_memory(source, snapshot.high()));
   }
   if (source.left() > 0 || snapshot.low() > snapshot.high()) {
@@ -60,32 +71,39 @@ Result<Snapshot> Decoder::read_snapshot(ByteSource& source) {
   return snapshot;
 }
 
-void Decoder::plan_room(int blocks_each) {
-  if (options_.cache_bytes <= 0) return;
-  const Limits target = backend_.limits(model_.target.layout());
-  room_.snapshot_bytes = target.slot_bytes;
-  room_.window_bytes = target.sliding_window_part.block_bytes;
-  room_.block_bytes = target.block_bytes - room_.window_bytes;
-  room_.window_blocks = TimelinePool::window_blocks(target.sliding_window_part, 0);
+SnapshotRoom plan_snapshots(const Backend& backend, const Model& model, const DecoderOptions& options,
+                            int blocks_each) {
+  SnapshotRoom room;
+  if (options.cache_bytes <= 0) return room;
+  const Limits target = backend.limits(model.target.layout());
+  room.snapshot_bytes = target.slot_bytes;
+  room.window_bytes = target.sliding_window_part.block_bytes;
+  room.block_bytes = target.block_bytes - room.window_bytes;
+  room.window_blocks = TimelinePool::window_blocks(target.sliding_window_part, 0);
   bool networks = false;
-  for (const DrafterSpec* spec : drafters_of(model_)) {
-    room_.snapshot_bytes += spec->memory_bytes(model_);
-    const Program* network = spec->network(model_);
+  for (const DrafterSpec* spec : drafters_of(model)) {
+    room.snapshot_bytes += spec->memory_bytes(model);
+    const Program* network = spec->network(model);
     if (network == nullptr) continue;
-    const Limits limits = backend_.limits(network->layout());
-    room_.draft_block_bytes += limits.block_bytes;
-    room_.snapshot_bytes += limits.slot_bytes;
+    const Limits limits = backend.limits(network->layout());
+    room.draft_block_bytes += limits.block_bytes;
+    room.snapshot_bytes += limits.slot_bytes;
     networks = true;
   }
-  target.memory_bytes == 0 ? count_room(options_, blocks_each, room_)
-                           : divide_room(options_, blocks_each, room_);
-  room_.draft_blocks = networks ? room_.blocks + room_.snapshots : 0;
+  target.memory_bytes == 0 ? count_room(options, blocks_each, room) : divide_room(options, blocks_each, room);
+  room.draft_blocks = networks ? room.blocks + room.snapshots : 0;
+  return room;
 }
 
-std::string Decoder::state_identity() const {
-  std::string text = fmt::format("{}\n{} {}\n{}", backend_.arithmetic(), state_->block_bytes(),
-                                 state_->slot_bytes(), to_text(model_.target));
-  for (const auto& drafter : drafters_) {
+const SnapshotRoom& Snapshots::room() const { return assembly_.room(); }
+
+std::int64_t Snapshots::max_bytes() const { return assembly_.options().cache_bytes; }
+
+std::string Snapshots::state_identity() const {
+  std::string text =
+      fmt::format("{}\n{} {}\n{}", assembly_.backend().arithmetic(), assembly_.state().block_bytes(),
+                  assembly_.state().slot_bytes(), to_text(assembly_.model().target));
+  for (const auto& drafter : assembly_.drafters()) {
     if (const std::string identity = drafter->memory_identity(); !identity.empty()) text += "\n" + identity;
   }
   return text;

@@ -6,23 +6,30 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
 
 #include "drafters/drafter.h"
 #include "timeline/timeline.h"
 
 namespace ft {
 
+class Assembly;
+class Backend;
+struct DecoderOptions;
+struct Model;
+struct Slot;
+
 struct Snapshot {
   Timeline timeline;
   std::unique_ptr<DraftMemory> draft;  // null: of a request whose drafter remembers nothing
 
-  /// All of it, for a decoder of the same state_identity(); any thread may. False if the sink took not all.
+  /// All of it, for a decoder of the same state_identity(); any thread may. False on a short write.
   bool write_to(ByteSink& sink) const;
 
   std::int64_t high() const { return timeline.length(); }
-  /// At least 1: nothing is gained by continuing nothing.
+  /// At least 1; an empty prefix is not worth restoring.
   std::int64_t low() const {
     return std::max({std::int64_t{1}, timeline.min_fork_length(), draft ? draft->low() : std::int64_t{1}});
   }
@@ -33,6 +40,37 @@ struct Snapshot {
 struct PrefixHit {
   const Snapshot* snapshot = nullptr;
   std::int64_t length = 0;
+};
+
+/// Room for snapshots beside that of the slots, and what they cost.
+struct SnapshotRoom {
+  int snapshots = 0, blocks = 0, draft_blocks = 0;  // at most
+  std::int64_t snapshot_bytes = 0;                  // of one, beside its blocks
+  std::int64_t block_bytes = 0, draft_block_bytes = 0;
+  std::int64_t window_bytes = 0;  // of a block that windows see, beside block_bytes
+  int window_blocks = 0;          // such blocks of one snapshot, at most
+};
+SnapshotRoom plan_snapshots(const Backend& backend, const Model& model, const DecoderOptions& options,
+                            int blocks_each);
+
+/// Takes snapshots of an assembly's slots, and reads those that were written.
+class Snapshots {
+ public:
+  explicit Snapshots(const Assembly& assembly) : assembly_(assembly) {}
+
+  /// What the slot is now, between two rounds or chunks. kExhausted if there is no room for it; the slot must
+  /// have committed a token and not be lost.
+  Result<Snapshot> take(const Slot& slot) const;
+  /// What a snapshot's write_to() wrote: kCorrupt if it cannot be that, kExhausted without room.
+  Result<Snapshot> read(ByteSource& source) const;
+  const SnapshotRoom& room() const;
+  /// Memory that snapshots may hold.
+  std::int64_t max_bytes() const;
+  /// What a snapshot's bytes depend on, but for the weights: programs, layouts, the backend's arithmetic.
+  std::string state_identity() const;
+
+ private:
+  const Assembly& assembly_;
 };
 
 }  // namespace ft

@@ -40,7 +40,7 @@ TEST_F(SnapshotBytes, ASequenceContinuedElsewhereHasTheSameTokensAndDrafts) {
       Written written;
       ASSERT_TRUE(take(here_, counted(length), kind).write_to(written));
       Given given(written.bytes);
-      const Snapshot snapshot = std::move(*there_->read_snapshot(given));
+      const Snapshot snapshot = std::move(*there_->snapshots().read(given));
       EXPECT_EQ(snapshot.high(), length);
       const Tokens prompt = counted(length + 9);
       for (std::int64_t from = snapshot.low(); from <= length; ++from) {
@@ -64,7 +64,7 @@ TEST_F(SnapshotBytes, WhatIsCutOrTooLongIsRefusedAndHoldsNothing) {
   const int draft_blocks = there_->draft_pool()->free_blocks();
   const auto refused = [&](std::span<const std::byte> bytes) {
     Given given(bytes);
-    const Result<Snapshot> snapshot = there_->read_snapshot(given);
+    const Result<Snapshot> snapshot = there_->snapshots().read(given);
     return !snapshot.ok() && snapshot.error().code == Code::kCorrupt;
   };
   const std::size_t size = written.bytes.size();
@@ -77,7 +77,7 @@ TEST_F(SnapshotBytes, WhatIsCutOrTooLongIsRefusedAndHoldsNothing) {
     std::vector<std::byte> wrong = written.bytes;
     wrong[at] ^= std::byte{0x80};
     Given given(wrong);
-    EXPECT_FALSE(there_->read_snapshot(given).ok()) << at;
+    EXPECT_FALSE(there_->snapshots().read(given).ok()) << at;
   }
   EXPECT_EQ(there_->pool().free_blocks(), blocks);
   EXPECT_EQ(there_->pool().free_slots(), slots);
@@ -98,14 +98,14 @@ TEST_F(SnapshotBytes, WithoutRoomItIsExhaustedNotCorrupt) {
   ASSERT_TRUE(take(here_, counted(200), DrafterKind::kMtp).write_to(written));
   ToyDecoder small(1, {}, 32);
   Given given(written.bytes);
-  EXPECT_EQ(small->read_snapshot(given).error().code, Code::kExhausted);
+  EXPECT_EQ(small->snapshots().read(given).error().code, Code::kExhausted);
 }
 
 TEST_F(SnapshotBytes, TheIdentityIsThatOfTheModel) {
-  EXPECT_EQ(here_->state_identity(), there_->state_identity());
+  EXPECT_EQ(here_->snapshots().state_identity(), there_->snapshots().state_identity());
   ToyOptions wider;
   wider.hidden *= 2;
-  EXPECT_NE(ToyDecoder(1, wider)->state_identity(), here_->state_identity());
+  EXPECT_NE(ToyDecoder(1, wider)->snapshots().state_identity(), here_->snapshots().state_identity());
 }
 
 }  // namespace

@@ -53,11 +53,11 @@ std::vector<AnswerEvent> Answer::finish(bool cut) {
   if (!matched_stop_) take_text(detokenizer_.flush(), events);
   if (thinking_ && !matched_stop_) take_piece(thinking_->finish(), events);
   if (tools_ && !matched_stop_) {
-    std::vector<ToolEvent> found;
+    std::vector<AnswerEvent> found;
     tools_->finish(cut, found);
     take_tool_events(std::move(found), events);
   }
-  if (!matched_stop_) add(AnswerEvent::Kind::kContent, stops_.flush(), events);
+  if (!matched_stop_) add(AnswerEvent::Kind::kText, stops_.flush(), events);
   return events;
 }
 
@@ -75,28 +75,21 @@ void Answer::take_text(std::string_view text, std::vector<AnswerEvent>& events) 
 void Answer::take_content(std::string_view content, std::vector<AnswerEvent>& events) {
   StopMatcher::Piece piece = stops_.push(content);
   matched_stop_ = piece.match;
-  add(AnswerEvent::Kind::kContent, std::move(piece.text), events);
+  add(AnswerEvent::Kind::kText, std::move(piece.text), events);
 }
 
 /// Nothing after a stop string is shown.
-void Answer::take_tool_events(std::vector<ToolEvent> found, std::vector<AnswerEvent>& events) {
-  for (ToolEvent& event : found) {
+void Answer::take_tool_events(std::vector<AnswerEvent> found, std::vector<AnswerEvent>& events) {
+  for (AnswerEvent& event : found) {
     if (matched_stop_) return;
-    switch (event.kind) {
-      case ToolEvent::Kind::kContent:
-        take_content(event.text, events);
-        break;
-      case ToolEvent::Kind::kBegin:
-        add(AnswerEvent::Kind::kContent, stops_.flush(), events);  // a call divides the content
-        events.push_back({AnswerEvent::Kind::kToolBegin, std::move(event.text)});
-        break;
-      case ToolEvent::Kind::kArguments:
-        events.push_back({AnswerEvent::Kind::kToolArguments, std::move(event.text)});
-        break;
-      case ToolEvent::Kind::kEnd:
-        events.push_back({AnswerEvent::Kind::kToolEnd, ""});
-        break;
+    if (event.kind == AnswerEvent::Kind::kText) {
+      take_content(event.text, events);
+      continue;
     }
+    if (event.kind == AnswerEvent::Kind::kToolBegin) {
+      add(AnswerEvent::Kind::kText, stops_.flush(), events);  // a call divides the content
+    }
+    events.push_back(std::move(event));
   }
 }
 
@@ -117,7 +110,7 @@ void Answer::take_piece(const ThinkingSplitter::Piece& piece, std::vector<Answer
     return;
   }
   if (take_for_calls(piece.content)) {
-    std::vector<ToolEvent> found;
+    std::vector<AnswerEvent> found;
     tools_->push(piece.content, found);
     take_tool_events(std::move(found), events);
   } else {

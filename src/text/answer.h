@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "text/answer_event.h"
 #include "text/chat_format.h"
 #include "text/detokenizer.h"
 #include "text/stop_matcher.h"
@@ -21,12 +22,6 @@
 #include "text/tool_parser.h"
 
 namespace ft {
-
-struct AnswerEvent {
-  enum class Kind { kReasoning, kContent, kToolBegin, kToolArguments, kToolEnd };
-  Kind kind = Kind::kContent;
-  std::string text;  // kToolBegin: the function's name; kToolArguments: the next piece of its arguments' JSON
-};
 
 struct AnswerOptions {
   std::vector<std::string> stops;
@@ -66,7 +61,7 @@ class Answer {
 
   void take_text(std::string_view text, std::vector<AnswerEvent>& events);
   void take_piece(const ThinkingSplitter::Piece& piece, std::vector<AnswerEvent>& events);
-  void take_tool_events(std::vector<ToolEvent> found, std::vector<AnswerEvent>& events);
+  void take_tool_events(std::vector<AnswerEvent> found, std::vector<AnswerEvent>& events);
   void take_content(std::string_view content, std::vector<AnswerEvent>& events);
 
   bool take_for_calls(std::string_view content);

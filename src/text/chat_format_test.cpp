@@ -19,17 +19,17 @@ using namespace grammar_fixture;
 /// "@@NAME ARGUMENTS;;" with the arguments as JSON; the whole answer must have come.
 class MadeUpParser final : public ToolParser {
  public:
-  void push(std::string_view text, std::vector<ToolEvent>& /*out*/) override { held_ += text; }
-  void finish(bool /*cut*/, std::vector<ToolEvent>& out) override {
+  void push(std::string_view text, std::vector<AnswerEvent>& /*out*/) override { held_ += text; }
+  void finish(bool /*cut*/, std::vector<AnswerEvent>& out) override {
     const size_t begin = held_.find("@@");
-    if (begin > 0) out.push_back({ToolEvent::Kind::kContent, held_.substr(0, begin)});
+    if (begin > 0) out.push_back({AnswerEvent::Kind::kText, held_.substr(0, begin)});
     if (begin == std::string::npos) return;
     const size_t space = held_.find(' ', begin);
     ++calls_;
-    out.push_back({ToolEvent::Kind::kBegin, held_.substr(begin + 2, space - begin - 2)});
+    out.push_back({AnswerEvent::Kind::kToolBegin, held_.substr(begin + 2, space - begin - 2)});
     const size_t end = held_.find(";;", space);
-    out.push_back({ToolEvent::Kind::kArguments, held_.substr(space + 1, end - space - 1)});
-    out.push_back({ToolEvent::Kind::kEnd, ""});
+    out.push_back({AnswerEvent::Kind::kToolArguments, held_.substr(space + 1, end - space - 1)});
+    out.push_back({AnswerEvent::Kind::kToolEnd, ""});
   }
   size_t calls() const override { return calls_; }
 

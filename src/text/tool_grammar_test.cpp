@@ -123,14 +123,14 @@ TEST(ToolGrammar, TheParserReadsWhatTheGrammarAllows) {
     if (!text.ends_with("</tool_call>")) continue;
     ++ended;
     Qwen35Parser parser(*ToolSchemas::parse(kTools));
-    std::vector<ToolEvent> events;
+    std::vector<AnswerEvent> events;
     parser.push(text, events);
     parser.finish(false, events);
     EXPECT_EQ(parser.calls(), 1U) << text;
     std::string arguments;
-    for (const ToolEvent& event : events) {
-      EXPECT_NE(event.kind, ToolEvent::Kind::kContent) << text;
-      if (event.kind == ToolEvent::Kind::kArguments) arguments += event.text;
+    for (const AnswerEvent& event : events) {
+      EXPECT_NE(event.kind, AnswerEvent::Kind::kText) << text;
+      if (event.kind == AnswerEvent::Kind::kToolArguments) arguments += event.text;
     }
     EXPECT_FALSE(nlohmann::json::parse(arguments, nullptr, false).is_discarded()) << text;
   }

@@ -1,8 +1,8 @@
 // ToolParser: finds tool calls in the content of an answer and gives them as pieces of JSON. Each chat format
 // has its own (text/chat_format/). For every one: the arguments of a call that ends, joined, are one JSON
 // object, and the same bytes for every split of the text. A call that is cut (max_tokens, a stop string, a
-// cancel) has no kEnd: its arguments are what was written of them, without markup and without an end. White
-// space before, between and after calls is dropped.
+// cancel) has no kToolEnd: its arguments are what was written of them, without markup and without an end.
+// White space before, between and after calls is dropped.
 // Owner: one answer. Thread: one. No errors: any text is content at worst.
 #pragma once
 
@@ -11,28 +11,19 @@
 #include <string_view>
 #include <vector>
 
+#include "text/answer_event.h"
+
 namespace ft {
 
 inline constexpr size_t kMaxCallName = 256;  // bytes of the name of a function or parameter
-
-struct ToolEvent {
-  enum class Kind {
-    kContent,    // text
-    kBegin,      // a new call; text is the function's name
-    kArguments,  // text is the next piece of JSON arguments
-    kEnd,        // the call is complete; a call that is cut has none
-  };
-  Kind kind = Kind::kContent;
-  std::string text;
-};
 
 class ToolParser {
  public:
   virtual ~ToolParser() = default;
 
-  virtual void push(std::string_view text, std::vector<ToolEvent>& out) = 0;
+  virtual void push(std::string_view text, std::vector<AnswerEvent>& out) = 0;
   /// No more text comes. `cut`: the model was not done; otherwise a call that it left open is closed.
-  virtual void finish(bool cut, std::vector<ToolEvent>& out) = 0;
+  virtual void finish(bool cut, std::vector<AnswerEvent>& out) = 0;
   /// Calls begun so far.
   virtual size_t calls() const = 0;
 };

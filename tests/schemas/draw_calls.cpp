@@ -92,14 +92,14 @@ struct Drawing {
         continue;
       }
       const auto parser = format.calls.parser(std::move(ToolSchemas::parse(rules.tools_json)).value());
-      std::vector<ToolEvent> events;
+      std::vector<AnswerEvent> events;
       parser->push(*text, events);
       parser->finish(false, events);
-      for (const ToolEvent& event : events) {
-        if (event.kind == ToolEvent::Kind::kBegin)
+      for (const AnswerEvent& event : events) {
+        if (event.kind == AnswerEvent::Kind::kToolBegin)
           result["calls"].push_back({{"name", event.text}, {"arguments", ""}, {"text", *text}});
-        if (event.kind == ToolEvent::Kind::kContent) result["content"].push_back(event.text);
-        if (event.kind != ToolEvent::Kind::kArguments) continue;
+        if (event.kind == AnswerEvent::Kind::kText) result["content"].push_back(event.text);
+        if (event.kind != AnswerEvent::Kind::kToolArguments) continue;
         Json& arguments = result["calls"].back()["arguments"];
         arguments = arguments.get<std::string>() + event.text;
       }

@@ -47,7 +47,7 @@ class MaxMode {
 };
 
 /// If everybody who kept the fans at maximum is dead, puts the fans back. A sentence about it; empty: nothing
-/// was to do. Called before every command. Cost: one look at a file.
+/// was to do. Called before every command where ThermalForge::may_move_fans(). Cost: one look at a file.
 std::string recover_fans();
 
 }  // namespace ft::cli

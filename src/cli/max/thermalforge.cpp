@@ -88,16 +88,22 @@ int rpm(const Json& fan, const char* name) {
 
 }  // namespace
 
+bool ThermalForge::may_move_fans() {
+#ifdef __APPLE__
+  return true;
+#else
+  return std::getenv("THERMALFORGE") != nullptr;
+#endif
+}
+
 Result<ThermalForge> ThermalForge::find() {
   const std::string program = tool();
-#ifndef __APPLE__
-  if (std::getenv("THERMALFORGE") == nullptr) {
+  if (!may_move_fans()) {
     return Error{
         Code::kUnsupported,
         "Max mode moves the fans of a Mac, and this is not one; `foretoken doctor` shows what is known "
         "of power and clocks here"};
   }
-#endif
   if (program.empty() || ::access(program.c_str(), X_OK) != 0)
     return Error{Code::kNotFound, fmt::format("Max mode: ThermalForge is not installed; {}", kInstall)};
   FT_TRY(check_socket(variable("THERMALFORGE_SOCKET", "/tmp/thermalforge.sock")));

@@ -19,6 +19,8 @@ struct Fan {
 
 class ThermalForge {
  public:
+  /// Whether this machine may have fans to move: a Mac, or a test that names a program.
+  static bool may_move_fans();
   /// The variable THERMALFORGE names another program, and THERMALFORGE_SOCKET another socket: for tests.
   static Result<ThermalForge> find();
 

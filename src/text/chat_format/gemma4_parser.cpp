@@ -42,35 +42,36 @@ std::string bare_key(std::string_view text) {
 
 }  // namespace
 
-void Gemma4Parser::push(std::string_view text, std::vector<ToolEvent>& out) {
+void Gemma4Parser::push(std::string_view text, std::vector<AnswerEvent>& out) {
   held_ += text;
   while (!held_.empty() && step(out) == Progress::kMore) {
   }
 }
 
-void Gemma4Parser::finish(bool cut, std::vector<ToolEvent>& out) {
+void Gemma4Parser::finish(bool cut, std::vector<AnswerEvent>& out) {
   last_ = !cut || (state_ == State::kText && calls_ == 0);
   while (!held_.empty() && step(out) == Progress::kMore) {
   }
   if (!cut) {
     finish_ended(out);
   } else if (state_ == State::kValue && !repeated_) {
-    emit(ToolEvent::Kind::kArguments, cut_json_of_gemma4_value(value_, schemas_.type_of(name_, key_)), out);
+    emit(AnswerEvent::Kind::kToolArguments, cut_json_of_gemma4_value(value_, schemas_.type_of(name_, key_)),
+         out);
   }
-  if (state_ == State::kText && calls_ == 0) emit(ToolEvent::Kind::kContent, std::exchange(space_, {}), out);
+  if (state_ == State::kText && calls_ == 0) emit(AnswerEvent::Kind::kText, std::exchange(space_, {}), out);
   held_.clear();
   state_ = State::kText;
 }
 
 /// Closes what the model left open.
-void Gemma4Parser::finish_ended(std::vector<ToolEvent>& out) {
-  if (state_ == State::kString) emit(ToolEvent::Kind::kArguments, repeated_ ? "" : "\"", out);
+void Gemma4Parser::finish_ended(std::vector<AnswerEvent>& out) {
+  if (state_ == State::kString) emit(AnswerEvent::Kind::kToolArguments, repeated_ ? "" : "\"", out);
   if (state_ == State::kValueStart || state_ == State::kValue) end_value(out);
   if (state_ != State::kText && state_ != State::kName && state_ != State::kAfter) end_call(out);
   if (state_ == State::kName) content(kCallOpen, out);
 }
 
-Gemma4Parser::Progress Gemma4Parser::step(std::vector<ToolEvent>& out) {
+Gemma4Parser::Progress Gemma4Parser::step(std::vector<AnswerEvent>& out) {
   switch (state_) {
     case State::kText:
       return step_text(out);
@@ -96,7 +97,7 @@ Gemma4Parser::Progress Gemma4Parser::become(State state, size_t eaten) {
   return Progress::kMore;
 }
 
-Gemma4Parser::Progress Gemma4Parser::step_text(std::vector<ToolEvent>& out) {
+Gemma4Parser::Progress Gemma4Parser::step_text(std::vector<AnswerEvent>& out) {
   const size_t tag = std::min(held_.find('<'), held_.size());
   if (tag > 0) {
     content(std::string_view(held_).substr(0, tag), out);
@@ -117,7 +118,7 @@ bool Gemma4Parser::is_name(std::string_view text) const {
 }
 
 /// Reads "call:NAME{", or shows what is something else.
-Gemma4Parser::Progress Gemma4Parser::step_name(std::vector<ToolEvent>& out) {
+Gemma4Parser::Progress Gemma4Parser::step_name(std::vector<AnswerEvent>& out) {
   size_t from = space_at(held_);
   const TagMatch word = match_tag(std::string_view(held_).substr(from), kCallWord, {});
   if (word.kind == TagMatch::kPartial && !last_) return Progress::kWait;
@@ -144,7 +145,7 @@ Gemma4Parser::Progress Gemma4Parser::step_name(std::vector<ToolEvent>& out) {
   return become(State::kText, end + gap + close.size);
 }
 
-Gemma4Parser::Progress Gemma4Parser::step_key(std::vector<ToolEvent>& out) {
+Gemma4Parser::Progress Gemma4Parser::step_key(std::vector<AnswerEvent>& out) {
   const size_t space = held_.find_first_not_of(" \t\r\n\f\v,");
   held_.erase(0, std::min(space, held_.size()));
   if (held_.empty()) return Progress::kWait;
@@ -163,12 +164,12 @@ Gemma4Parser::Progress Gemma4Parser::step_key(std::vector<ToolEvent>& out) {
   key_ = bare_key(std::string_view(held_).substr(0, end));
   const bool first = keys_.empty();
   repeated_ = !keys_.insert(key_).second;
-  if (!repeated_) emit(ToolEvent::Kind::kArguments, (first ? "{" : ",") + json_quoted(key_) + ":", out);
+  if (!repeated_) emit(AnswerEvent::Kind::kToolArguments, (first ? "{" : ",") + json_quoted(key_) + ":", out);
   value_.clear(), depth_ = 0, string_ = kNoString, before_ = 0;
   return become(State::kValueStart, end + 1);
 }
 
-Gemma4Parser::Progress Gemma4Parser::step_value_start(std::vector<ToolEvent>& out) {
+Gemma4Parser::Progress Gemma4Parser::step_value_start(std::vector<AnswerEvent>& out) {
   held_.erase(0, space_at(held_));
   if (held_.empty()) return Progress::kWait;
   const TagMatch quote = match_tag(held_, kQuote, {});
@@ -176,11 +177,11 @@ Gemma4Parser::Progress Gemma4Parser::step_value_start(std::vector<ToolEvent>& ou
   const bool streams =
       quote.kind == TagMatch::kFull && (repeated_ || schemas_.type_of(name_, key_).is_plain_string());
   if (!streams) return become(State::kValue, 0);
-  emit(ToolEvent::Kind::kArguments, repeated_ ? "" : "\"", out);
+  emit(AnswerEvent::Kind::kToolArguments, repeated_ ? "" : "\"", out);
   return become(State::kString, quote.size);
 }
 
-Gemma4Parser::Progress Gemma4Parser::step_string(std::vector<ToolEvent>& out) {
+Gemma4Parser::Progress Gemma4Parser::step_string(std::vector<AnswerEvent>& out) {
   const size_t tag = std::min(held_.find('<'), held_.size());
   const TagMatch quote = match_tag(std::string_view(held_).substr(tag), kQuote, {});
   const bool ends = tag < held_.size() && quote.kind == TagMatch::kFull;
@@ -188,9 +189,9 @@ Gemma4Parser::Progress Gemma4Parser::step_string(std::vector<ToolEvent>& out) {
   const size_t shown = ends || waits ? tag : std::min(tag + 1, held_.size());
   std::string escaped;
   if (!repeated_) append_json_escaped(std::string_view(held_).substr(0, shown), escaped);
-  emit(ToolEvent::Kind::kArguments, escaped, out);
+  emit(AnswerEvent::Kind::kToolArguments, escaped, out);
   if (ends) {
-    emit(ToolEvent::Kind::kArguments, repeated_ ? "" : "\"", out);
+    emit(AnswerEvent::Kind::kToolArguments, repeated_ ? "" : "\"", out);
     return become(State::kKey, tag + quote.size);
   }
   held_.erase(0, shown);
@@ -198,7 +199,7 @@ Gemma4Parser::Progress Gemma4Parser::step_string(std::vector<ToolEvent>& out) {
 }
 
 /// Takes a value as written up to its end: a comma or bracket outside of strings and of its own brackets.
-Gemma4Parser::Progress Gemma4Parser::step_value(std::vector<ToolEvent>& out) {
+Gemma4Parser::Progress Gemma4Parser::step_value(std::vector<AnswerEvent>& out) {
   size_t at = 0;
   bool ended = false, waits = false;
   while (at < held_.size() && !ended && !waits) {
@@ -242,44 +243,33 @@ Gemma4Parser::Progress Gemma4Parser::step_after() {
 }
 
 /// Emits `text` but holds white space until other text follows.
-void Gemma4Parser::content(std::string_view text, std::vector<ToolEvent>& out) {
+void Gemma4Parser::content(std::string_view text, std::vector<AnswerEvent>& out) {
   if (swallow_) text.remove_prefix(space_at(text));
   if (text.empty()) return;
   swallow_ = false;
   const size_t shown = text.find_last_not_of(kTagSpace) + 1;
   if (shown > 0) {
-    emit(ToolEvent::Kind::kContent, std::exchange(space_, {}) + std::string(text.substr(0, shown)), out);
+    emit(AnswerEvent::Kind::kText, std::exchange(space_, {}) + std::string(text.substr(0, shown)), out);
   }
   space_ += text.substr(shown);
 }
 
-/// Joins consecutive pieces of one kind; an empty piece is dropped unless it is a start or an end.
-void Gemma4Parser::emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out) {
-  const bool joins = kind == ToolEvent::Kind::kContent || kind == ToolEvent::Kind::kArguments;
-  if (joins && text.empty()) return;
-  if (joins && !out.empty() && out.back().kind == kind) {
-    out.back().text += text;
-  } else {
-    out.push_back({kind, std::string(text)});
-  }
-}
-
-void Gemma4Parser::begin_call(std::string_view name, std::vector<ToolEvent>& out) {
+void Gemma4Parser::begin_call(std::string_view name, std::vector<AnswerEvent>& out) {
   name_ = name;
   keys_.clear(), space_.clear();
   ++calls_;
   swallow_ = true;
-  emit(ToolEvent::Kind::kBegin, name, out);
+  emit(AnswerEvent::Kind::kToolBegin, name, out);
 }
 
-void Gemma4Parser::end_call(std::vector<ToolEvent>& out) {
-  emit(ToolEvent::Kind::kArguments, keys_.empty() ? "{}" : "}", out);
-  emit(ToolEvent::Kind::kEnd, "", out);
+void Gemma4Parser::end_call(std::vector<AnswerEvent>& out) {
+  emit(AnswerEvent::Kind::kToolArguments, keys_.empty() ? "{}" : "}", out);
+  emit(AnswerEvent::Kind::kToolEnd, "", out);
 }
 
-void Gemma4Parser::end_value(std::vector<ToolEvent>& out) {
+void Gemma4Parser::end_value(std::vector<AnswerEvent>& out) {
   if (repeated_) return;
-  emit(ToolEvent::Kind::kArguments, json_of_gemma4_value(value_, schemas_.type_of(name_, key_)), out);
+  emit(AnswerEvent::Kind::kToolArguments, json_of_gemma4_value(value_, schemas_.type_of(name_, key_)), out);
 }
 
 }  // namespace ft

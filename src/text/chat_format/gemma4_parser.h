@@ -10,62 +10,45 @@
 #pragma once
 
 #include <cstddef>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "text/tool_parser.h"
-#include "text/tool_schema.h"
+#include "text/chat_format/call_parser.h"
 
 namespace ft {
 
-class Gemma4Parser final : public ToolParser {
+class Gemma4Parser final : public CallParser {
  public:
-  explicit Gemma4Parser(ToolSchemas schemas) : schemas_(std::move(schemas)) {}
+  explicit Gemma4Parser(ToolSchemas schemas) : CallParser(std::move(schemas)) {}
 
-  void push(std::string_view text, std::vector<ToolEvent>& out) override;
-  void finish(bool cut, std::vector<ToolEvent>& out) override;
-  size_t calls() const override { return calls_; }
+  void push(std::string_view text, std::vector<AnswerEvent>& out) override;
+  void finish(bool cut, std::vector<AnswerEvent>& out) override;
 
  private:
   enum class State { kText, kName, kKey, kValueStart, kString, kValue, kAfter };
-  enum class Progress { kMore, kWait };  // look again, or more text is needed
 
-  Progress step(std::vector<ToolEvent>& out);
-  Progress step_text(std::vector<ToolEvent>& out);
-  Progress step_name(std::vector<ToolEvent>& out);
-  Progress step_key(std::vector<ToolEvent>& out);
-  Progress step_value_start(std::vector<ToolEvent>& out);
-  Progress step_string(std::vector<ToolEvent>& out);
-  Progress step_value(std::vector<ToolEvent>& out);
+  Progress step(std::vector<AnswerEvent>& out);
+  Progress step_text(std::vector<AnswerEvent>& out);
+  Progress step_name(std::vector<AnswerEvent>& out);
+  Progress step_key(std::vector<AnswerEvent>& out);
+  Progress step_value_start(std::vector<AnswerEvent>& out);
+  Progress step_string(std::vector<AnswerEvent>& out);
+  Progress step_value(std::vector<AnswerEvent>& out);
   Progress step_after();
 
   Progress become(State state, size_t eaten);
-  void content(std::string_view text, std::vector<ToolEvent>& out);
-  void emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out);
-  void begin_call(std::string_view name, std::vector<ToolEvent>& out);
-  void end_call(std::vector<ToolEvent>& out);
-  void end_value(std::vector<ToolEvent>& out);
-  void finish_ended(std::vector<ToolEvent>& out);
+  void content(std::string_view text, std::vector<AnswerEvent>& out);
+  void begin_call(std::string_view name, std::vector<AnswerEvent>& out);
+  void end_call(std::vector<AnswerEvent>& out);
+  void end_value(std::vector<AnswerEvent>& out);
+  void finish_ended(std::vector<AnswerEvent>& out);
   bool is_name(std::string_view text) const;
   void take_character(char c);
 
-  ToolSchemas schemas_;
   State state_ = State::kText;
-  bool last_ = false;  // no more text will come
-  std::string held_;   // not yet decided
-  std::string space_;  // white space of the content, dropped if a call follows
-  size_t calls_ = 0;
-  bool swallow_ = false;  // white space and closing tags after a call
-
-  std::string name_;            // of the function
-  std::set<std::string> keys_;  // its parameters so far
-  std::string key_;             // of the parameter
-  bool repeated_ = false;       // the key was there before: the value is dropped
-  std::string value_;           // of the parameter, as written, unless it streams
-  size_t depth_ = 0;            // open brackets of value_
+  size_t depth_ = 0;                                                    // open brackets of value_
   enum String { kNoString, kTagged, kJsonString } string_ = kNoString;  // that value_ ends inside of
   char before_ = 0;       // the last character of value_ that is not white space; 0: none
   bool escaped_ = false;  // a backslash comes before

@@ -16,15 +16,15 @@ const std::string kTools = R"([{"type":"function","function":{"name":"f","parame
 std::string parsed(const std::string& text, size_t most = 1 << 20) {
   static const auto schemas = ToolSchemas::parse(kTools);
   Gemma4Parser parser(*schemas);
-  std::vector<ToolEvent> events;
+  std::vector<AnswerEvent> events;
   for (size_t from = 0; from < text.size(); from += most) {
     parser.push(std::string_view(text).substr(from, most), events);
   }
   parser.finish(false, events);
   std::string shown;
-  for (const ToolEvent& event : events) {
-    const bool begins = event.kind == ToolEvent::Kind::kBegin;
-    shown += begins ? "[" + event.text + " " : event.kind == ToolEvent::Kind::kEnd ? "]" : event.text;
+  for (const AnswerEvent& event : events) {
+    const bool begins = event.kind == AnswerEvent::Kind::kToolBegin;
+    shown += begins ? "[" + event.text + " " : event.kind == AnswerEvent::Kind::kToolEnd ? "]" : event.text;
   }
   return shown;
 }
@@ -95,10 +95,10 @@ TEST(Gemma4Parser, ShowsWhatOnlyLooksLikeACall) {
 
 TEST(Gemma4Parser, StreamsStringsAsTheyCome) {
   Gemma4Parser parser(*ToolSchemas::parse(kTools));
-  std::vector<ToolEvent> events;
+  std::vector<AnswerEvent> events;
   parser.push("<|tool_call>call:f{s:<|\"|>ab", events);
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[0].kind, ToolEvent::Kind::kBegin);
+  EXPECT_EQ(events[0].kind, AnswerEvent::Kind::kToolBegin);
   EXPECT_EQ(events[1].text, R"({"s":"ab)");
   events.clear();
   parser.push("c<|", events);
@@ -117,13 +117,13 @@ TEST(Gemma4Parser, GivesTheSameForEverySplitAndAlwaysJson) {
     const std::string whole = parsed(text);
     for (const size_t most : {1, 2, 3, 7}) ASSERT_EQ(parsed(text, most), whole) << text;
     Gemma4Parser parser(*ToolSchemas::parse(kTools));
-    std::vector<ToolEvent> events;
+    std::vector<AnswerEvent> events;
     parser.push(text, events);
     parser.finish(false, events);
     std::string arguments;
-    for (const ToolEvent& event : events) {
-      arguments += event.kind == ToolEvent::Kind::kArguments ? event.text : "";
-      if (event.kind != ToolEvent::Kind::kEnd) continue;
+    for (const AnswerEvent& event : events) {
+      arguments += event.kind == AnswerEvent::Kind::kToolArguments ? event.text : "";
+      if (event.kind != AnswerEvent::Kind::kToolEnd) continue;
       ASSERT_TRUE(nlohmann::json::accept(arguments)) << text << "\n" << arguments;
       arguments.clear();
     }
@@ -140,13 +140,13 @@ TEST(Gemma4Parser, ADeepValueIsAString) {
 std::string cut(const std::string& text) {
   static const auto schemas = ToolSchemas::parse(kTools);
   Gemma4Parser parser(*schemas);
-  std::vector<ToolEvent> events;
+  std::vector<AnswerEvent> events;
   parser.push(text, events);
   parser.finish(true, events);
   std::string shown;
-  for (const ToolEvent& event : events) {
-    shown += event.kind == ToolEvent::Kind::kBegin ? event.text + " " : event.text;
-    if (event.kind == ToolEvent::Kind::kEnd) shown += "|";
+  for (const AnswerEvent& event : events) {
+    shown += event.kind == AnswerEvent::Kind::kToolBegin ? event.text + " " : event.text;
+    if (event.kind == AnswerEvent::Kind::kToolEnd) shown += "|";
   }
   return shown;
 }
@@ -176,17 +176,17 @@ TEST(Gemma4Parser, ReadsTheNamesOfMcpServers) {
   for (const std::string& name : {std::string("files/read"), std::string("größe ändern")}) {
     for (const size_t most : {1, 3, 100}) {
       Gemma4Parser parser(*ToolSchemas::parse(tools));
-      std::vector<ToolEvent> events;
+      std::vector<AnswerEvent> events;
       const std::string text = call("filter[status]:<|\"|>open<|\"|>", name);
       for (size_t from = 0; from < text.size(); from += most) {
         parser.push(std::string_view(text).substr(from, most), events);
       }
       parser.finish(false, events);
-      ASSERT_EQ(events.front().kind, ToolEvent::Kind::kBegin) << events.front().text;
+      ASSERT_EQ(events.front().kind, AnswerEvent::Kind::kToolBegin) << events.front().text;
       EXPECT_EQ(events.front().text, name);
       std::string arguments;
-      for (const ToolEvent& event : events) {
-        if (event.kind == ToolEvent::Kind::kArguments) arguments += event.text;
+      for (const AnswerEvent& event : events) {
+        if (event.kind == AnswerEvent::Kind::kToolArguments) arguments += event.text;
       }
       EXPECT_EQ(arguments, R"({"filter[status]":"open"})");
     }

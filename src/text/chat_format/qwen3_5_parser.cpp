@@ -60,13 +60,13 @@ ValueEnd match_value_end(std::string_view text, bool last) {
 
 }  // namespace
 
-void Qwen35Parser::push(std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen35Parser::push(std::string_view text, std::vector<AnswerEvent>& out) {
   held_ += text;
   while (step(out) == Progress::kMore) {
   }
 }
 
-void Qwen35Parser::finish(bool cut, std::vector<ToolEvent>& out) {
+void Qwen35Parser::finish(bool cut, std::vector<AnswerEvent>& out) {
   last_ = !cut || (state_ == State::kText && calls_ == 0);
   while (step(out) == Progress::kMore) {
   }
@@ -77,7 +77,7 @@ void Qwen35Parser::finish(bool cut, std::vector<ToolEvent>& out) {
     if (state_ == State::kBody || state_ == State::kKey || state_ == State::kValue) end_call(out);
   }
   if (calls_ == 0) {
-    emit(ToolEvent::Kind::kContent, space_, out);
+    emit(AnswerEvent::Kind::kText, space_, out);
   }
   space_.clear();
   held_.clear();
@@ -85,24 +85,25 @@ void Qwen35Parser::finish(bool cut, std::vector<ToolEvent>& out) {
 }
 
 /// The part of a value that was written, or of a call in JSON. Undecided text is markup, or would be.
-void Qwen35Parser::finish_cut(std::vector<ToolEvent>& out) {
+void Qwen35Parser::finish_cut(std::vector<AnswerEvent>& out) {
   if (state_ == State::kHermes) {
     if (hermes_call(held_, out)) return;
     const std::optional<HermesCall> begun = parse_cut_hermes_call(held_);
     if (!begun) return;
     begin_call(begun->name, out);
-    emit(ToolEvent::Kind::kArguments, begun->arguments, out);
+    emit(AnswerEvent::Kind::kToolArguments, begun->arguments, out);
   }
   if (state_ != State::kValue) return;
   const size_t newline = held_.starts_with('\n') ? 1 : 0;
   if (std::string_view(held_).substr(newline).starts_with(kParameterClose)) {
     end_value(out);
   } else if (!repeated_ && !streams_) {
-    emit(ToolEvent::Kind::kArguments, cut_json_of_parameter(value_, schemas_.type_of(name_, key_)), out);
+    emit(AnswerEvent::Kind::kToolArguments, cut_json_of_parameter(value_, schemas_.type_of(name_, key_)),
+         out);
   }
 }
 
-Qwen35Parser::Progress Qwen35Parser::step(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step(std::vector<AnswerEvent>& out) {
   switch (state_) {
     case State::kText:
       return step_text(out);
@@ -130,7 +131,7 @@ Qwen35Parser::Progress Qwen35Parser::become(State state, size_t eaten) {
   return Progress::kMore;
 }
 
-Qwen35Parser::Progress Qwen35Parser::step_text(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_text(std::vector<AnswerEvent>& out) {
   size_t from = 0;
   while (from < held_.size()) {
     const size_t tag = std::min(held_.find('<', from), held_.size());
@@ -176,7 +177,7 @@ bool Qwen35Parser::known_bare_call(std::string_view text, bool& undecided) const
 }
 
 /// Handles the text after <tool_call>, where held_ begins. Text that is not a call is shown with the tag.
-Qwen35Parser::Progress Qwen35Parser::step_call_start(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_call_start(std::vector<AnswerEvent>& out) {
   const size_t space = space_at(held_);
   const std::string_view rest = std::string_view(held_).substr(space);
   const TagMatch function = match_tag(rest, kFunctionOpen, {});
@@ -196,7 +197,7 @@ Qwen35Parser::Progress Qwen35Parser::step_call_start(std::vector<ToolEvent>& out
   return become(State::kText, 0);
 }
 
-Qwen35Parser::Progress Qwen35Parser::step_name(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_name(std::vector<AnswerEvent>& out) {
   // "<" and a newline also end a name: models forget the ">" or write </function after the name.
   const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of("<>\n");
   if (end == std::string::npos && held_.size() <= kMaxNameBytes) {
@@ -209,7 +210,7 @@ Qwen35Parser::Progress Qwen35Parser::step_name(std::vector<ToolEvent>& out) {
   return become(State::kBody, size < held_.size() && held_[size] == '>' ? size + 1 : size);
 }
 
-Qwen35Parser::Progress Qwen35Parser::step_body(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_body(std::vector<AnswerEvent>& out) {
   held_.erase(0, std::min(held_.find('<'), held_.size()));  // white space, or what no grammar explains
   if (held_.empty()) {
     return Progress::kWait;
@@ -239,7 +240,7 @@ Qwen35Parser::Progress Qwen35Parser::step_body(std::vector<ToolEvent>& out) {
   return Progress::kMore;
 }
 
-Qwen35Parser::Progress Qwen35Parser::step_key(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_key(std::vector<AnswerEvent>& out) {
   const size_t end = std::string_view(held_).substr(0, kMaxNameBytes).find_first_of(">\n");
   if (end == std::string::npos && held_.size() <= kMaxNameBytes) {
     return Progress::kWait;  // at the end of the text the parameter is dropped
@@ -255,12 +256,12 @@ Qwen35Parser::Progress Qwen35Parser::step_key(std::vector<ToolEvent>& out) {
   if (!repeated_) {
     const std::string start =
         (keys_.size() == 1 ? "{" : ",") + json_quoted(key_) + ":" + (streams_ ? "\"" : "");
-    emit(ToolEvent::Kind::kArguments, start, out);
+    emit(AnswerEvent::Kind::kToolArguments, start, out);
   }
   return become(State::kValue, size < held_.size() && held_[size] == '>' ? size + 1 : size);
 }
 
-Qwen35Parser::Progress Qwen35Parser::step_value(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_value(std::vector<AnswerEvent>& out) {
   size_t from = 0;
   bool ended = false;
   while (from < held_.size() && !ended) {
@@ -315,7 +316,7 @@ Qwen35Parser::Progress Qwen35Parser::step_after() {
   return become(State::kText, space);
 }
 
-Qwen35Parser::Progress Qwen35Parser::step_hermes(std::vector<ToolEvent>& out) {
+Qwen35Parser::Progress Qwen35Parser::step_hermes(std::vector<AnswerEvent>& out) {
   while (hermes_tries_ < kMaxHermesTries) {
     const size_t close = held_.find(kCallClose, hermes_seen_);
     if (close == std::string::npos) {
@@ -338,20 +339,20 @@ Qwen35Parser::Progress Qwen35Parser::step_hermes(std::vector<ToolEvent>& out) {
   return become(State::kText, 0);
 }
 
-bool Qwen35Parser::hermes_call(std::string_view json, std::vector<ToolEvent>& out) {
+bool Qwen35Parser::hermes_call(std::string_view json, std::vector<AnswerEvent>& out) {
   const std::optional<HermesCall> call = parse_hermes_call(json);
   if (!call) {
     return false;
   }
   space_.clear();
   begin_call(call->name, out);
-  emit(ToolEvent::Kind::kArguments, call->arguments, out);
-  emit(ToolEvent::Kind::kEnd, "", out);
+  emit(AnswerEvent::Kind::kToolArguments, call->arguments, out);
+  emit(AnswerEvent::Kind::kToolEnd, "", out);
   return true;
 }
 
 /// Emits `text` but holds white space until other text follows.
-void Qwen35Parser::content(std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen35Parser::content(std::string_view text, std::vector<AnswerEvent>& out) {
   if (swallow_) {
     text.remove_prefix(space_at(text));
   }
@@ -361,38 +362,25 @@ void Qwen35Parser::content(std::string_view text, std::vector<ToolEvent>& out) {
   swallow_ = false;
   const size_t shown = text.find_last_not_of(kTagSpace) + 1;
   if (shown > 0) {
-    emit(ToolEvent::Kind::kContent, std::exchange(space_, {}) + std::string(text.substr(0, shown)), out);
+    emit(AnswerEvent::Kind::kText, std::exchange(space_, {}) + std::string(text.substr(0, shown)), out);
   }
   space_ += text.substr(shown);
 }
 
-/// Joins consecutive pieces of one kind; an empty piece is dropped unless it is a start or an end.
-void Qwen35Parser::emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out) {
-  const bool joins = kind == ToolEvent::Kind::kContent || kind == ToolEvent::Kind::kArguments;
-  if (joins && text.empty()) {
-    return;
-  }
-  if (joins && !out.empty() && out.back().kind == kind) {
-    out.back().text += text;
-  } else {
-    out.push_back({kind, std::string(text)});
-  }
-}
-
-void Qwen35Parser::begin_call(std::string_view name, std::vector<ToolEvent>& out) {
+void Qwen35Parser::begin_call(std::string_view name, std::vector<AnswerEvent>& out) {
   name_ = name;
   keys_.clear();
   ++calls_;
   swallow_ = true;
-  emit(ToolEvent::Kind::kBegin, name, out);
+  emit(AnswerEvent::Kind::kToolBegin, name, out);
 }
 
-void Qwen35Parser::end_call(std::vector<ToolEvent>& out) {
-  emit(ToolEvent::Kind::kArguments, keys_.empty() ? "{}" : "}", out);
-  emit(ToolEvent::Kind::kEnd, "", out);
+void Qwen35Parser::end_call(std::vector<AnswerEvent>& out) {
+  emit(AnswerEvent::Kind::kToolArguments, keys_.empty() ? "{}" : "}", out);
+  emit(AnswerEvent::Kind::kToolEnd, "", out);
 }
 
-void Qwen35Parser::add_value(std::string_view text, std::vector<ToolEvent>& out) {
+void Qwen35Parser::add_value(std::string_view text, std::vector<AnswerEvent>& out) {
   if (repeated_) {
     return;
   }
@@ -402,12 +390,12 @@ void Qwen35Parser::add_value(std::string_view text, std::vector<ToolEvent>& out)
   }
   std::string escaped;
   append_json_escaped(text, escaped);
-  emit(ToolEvent::Kind::kArguments, escaped, out);
+  emit(AnswerEvent::Kind::kToolArguments, escaped, out);
 }
 
-void Qwen35Parser::end_value(std::vector<ToolEvent>& out) {
+void Qwen35Parser::end_value(std::vector<AnswerEvent>& out) {
   if (!repeated_) {
-    emit(ToolEvent::Kind::kArguments,
+    emit(AnswerEvent::Kind::kToolArguments,
          streams_ ? "\"" : json_of_parameter(value_, schemas_.type_of(name_, key_)), out);
   }
 }

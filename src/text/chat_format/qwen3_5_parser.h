@@ -10,66 +10,49 @@
 #pragma once
 
 #include <cstddef>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "text/tool_parser.h"
-#include "text/tool_schema.h"
+#include "text/chat_format/call_parser.h"
 
 namespace ft {
 
-class Qwen35Parser final : public ToolParser {
+class Qwen35Parser final : public CallParser {
  public:
-  explicit Qwen35Parser(ToolSchemas schemas) : schemas_(std::move(schemas)) {}
+  explicit Qwen35Parser(ToolSchemas schemas) : CallParser(std::move(schemas)) {}
 
-  void push(std::string_view text, std::vector<ToolEvent>& out) override;
-  void finish(bool cut, std::vector<ToolEvent>& out) override;
-  size_t calls() const override { return calls_; }
+  void push(std::string_view text, std::vector<AnswerEvent>& out) override;
+  void finish(bool cut, std::vector<AnswerEvent>& out) override;
 
  private:
   enum class State { kText, kCallStart, kName, kBody, kKey, kValue, kAfter, kHermes };
-  enum class Progress { kMore, kWait };  // look again, or more text is needed
 
-  Progress step(std::vector<ToolEvent>& out);
-  Progress step_text(std::vector<ToolEvent>& out);
-  Progress step_call_start(std::vector<ToolEvent>& out);
-  Progress step_name(std::vector<ToolEvent>& out);
-  Progress step_body(std::vector<ToolEvent>& out);
-  Progress step_key(std::vector<ToolEvent>& out);
-  Progress step_value(std::vector<ToolEvent>& out);
+  Progress step(std::vector<AnswerEvent>& out);
+  Progress step_text(std::vector<AnswerEvent>& out);
+  Progress step_call_start(std::vector<AnswerEvent>& out);
+  Progress step_name(std::vector<AnswerEvent>& out);
+  Progress step_body(std::vector<AnswerEvent>& out);
+  Progress step_key(std::vector<AnswerEvent>& out);
+  Progress step_value(std::vector<AnswerEvent>& out);
   Progress step_after();
-  Progress step_hermes(std::vector<ToolEvent>& out);
+  Progress step_hermes(std::vector<AnswerEvent>& out);
 
   Progress become(State state, size_t eaten);
-  void content(std::string_view text, std::vector<ToolEvent>& out);
-  void emit(ToolEvent::Kind kind, std::string_view text, std::vector<ToolEvent>& out);
-  void begin_call(std::string_view name, std::vector<ToolEvent>& out);
-  void end_call(std::vector<ToolEvent>& out);
-  void add_value(std::string_view text, std::vector<ToolEvent>& out);
-  void end_value(std::vector<ToolEvent>& out);
-  void finish_cut(std::vector<ToolEvent>& out);
+  void content(std::string_view text, std::vector<AnswerEvent>& out);
+  void begin_call(std::string_view name, std::vector<AnswerEvent>& out);
+  void end_call(std::vector<AnswerEvent>& out);
+  void add_value(std::string_view text, std::vector<AnswerEvent>& out);
+  void end_value(std::vector<AnswerEvent>& out);
+  void finish_cut(std::vector<AnswerEvent>& out);
   bool known_bare_call(std::string_view text, bool& undecided) const;
-  bool hermes_call(std::string_view json, std::vector<ToolEvent>& out);
+  bool hermes_call(std::string_view json, std::vector<AnswerEvent>& out);
 
-  ToolSchemas schemas_;
   State state_ = State::kText;
-  bool last_ = false;  // no more text will come
-  std::string held_;   // not yet decided
-  std::string space_;  // white space of the content, dropped if a call follows
-  size_t calls_ = 0;
-  bool swallow_ = false;  // white space after a call
-
-  std::string name_;            // of the function
-  std::set<std::string> keys_;  // its parameters so far
-  std::string key_;             // of the parameter
-  std::string value_;           // of the parameter, unless it streams
-  bool streams_ = false;        // a plain string
-  bool repeated_ = false;       // the key was there before: the value is dropped
-  bool value_begun_ = false;    // the newline after the tag was looked for
-  size_t hermes_seen_ = 0;      // bytes of held_ without </tool_call>
+  bool streams_ = false;      // a plain string
+  bool value_begun_ = false;  // the newline after the tag was looked for
+  size_t hermes_seen_ = 0;    // bytes of held_ without </tool_call>
   int hermes_tries_ = 0;
 };
 

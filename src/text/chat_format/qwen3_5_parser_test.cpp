@@ -23,18 +23,18 @@ ToolSchemas schemas() {
 /// Content unchanged, calls as "[name arguments]"; pushed in pieces of up to `most` bytes.
 std::string parsed(const std::string& text, size_t most = 1 << 20) {
   Qwen35Parser parser(schemas());
-  std::vector<ToolEvent> events;
+  std::vector<AnswerEvent> events;
   for (size_t from = 0; from < text.size(); from += most) {
     parser.push(std::string_view(text).substr(from, most), events);
   }
   parser.finish(false, events);
   std::string shown;
-  for (const ToolEvent& event : events) {
+  for (const AnswerEvent& event : events) {
     switch (event.kind) {
-      case ToolEvent::Kind::kBegin:
+      case AnswerEvent::Kind::kToolBegin:
         shown += "[" + event.text + " ";
         break;
-      case ToolEvent::Kind::kEnd:
+      case AnswerEvent::Kind::kToolEnd:
         shown += "]";
         break;
       default:
@@ -146,10 +146,10 @@ TEST(Qwen35Parser, ShowsWhatOnlyLooksLikeACall) {
 
 TEST(Qwen35Parser, StreamsStringsAsTheyCome) {
   Qwen35Parser parser(schemas());
-  std::vector<ToolEvent> events;
+  std::vector<AnswerEvent> events;
   parser.push("<tool_call>\n<function=f>\n<parameter=s>\nab", events);
   ASSERT_EQ(events.size(), 2u);
-  EXPECT_EQ(events[0].kind, ToolEvent::Kind::kBegin);
+  EXPECT_EQ(events[0].kind, AnswerEvent::Kind::kToolBegin);
   EXPECT_EQ(events[1].text, R"({"s":"ab)");
   events.clear();
   parser.push("c\n</para", events);
@@ -188,13 +188,13 @@ TEST(Qwen35Parser, GivesTheSameForEverySplitAndAlwaysJson) {
       ASSERT_EQ(parsed(text, most), whole) << text;
     }
     Qwen35Parser parser(schemas());
-    std::vector<ToolEvent> events;
+    std::vector<AnswerEvent> events;
     parser.push(text, events);
     parser.finish(false, events);
     std::string arguments;
-    for (const ToolEvent& event : events) {
-      arguments += event.kind == ToolEvent::Kind::kArguments ? event.text : "";
-      if (event.kind == ToolEvent::Kind::kEnd) {
+    for (const AnswerEvent& event : events) {
+      arguments += event.kind == AnswerEvent::Kind::kToolArguments ? event.text : "";
+      if (event.kind == AnswerEvent::Kind::kToolEnd) {
         ASSERT_TRUE(nlohmann::json::accept(arguments)) << text << "\n" << arguments;
         arguments.clear();
       }
@@ -235,15 +235,15 @@ TEST(Qwen35Parser, NamesAboutAsLongAsAllowedAreTheSameForEverySplit) {
 /// The arguments of a call whose text was cut, and "|" if the call has ended.
 std::string cut(const std::string& text, size_t most = 1 << 20) {
   Qwen35Parser parser(schemas());
-  std::vector<ToolEvent> events;
+  std::vector<AnswerEvent> events;
   for (size_t from = 0; from < text.size(); from += most) {
     parser.push(std::string_view(text).substr(from, most), events);
   }
   parser.finish(true, events);
   std::string shown;
-  for (const ToolEvent& event : events) {
-    shown += event.kind == ToolEvent::Kind::kBegin ? event.text + " " : event.text;
-    if (event.kind == ToolEvent::Kind::kEnd) shown += "|";
+  for (const AnswerEvent& event : events) {
+    shown += event.kind == AnswerEvent::Kind::kToolBegin ? event.text + " " : event.text;
+    if (event.kind == AnswerEvent::Kind::kToolEnd) shown += "|";
   }
   return shown;
 }

@@ -22,22 +22,6 @@ std::string idle_reason(const Decoder& decoder, const RequestFields& fields, con
                           problem);
 }
 
-Event::Kind event_kind(AnswerEvent::Kind kind) {
-  switch (kind) {
-    case AnswerEvent::Kind::kContent:
-      return Event::Kind::kText;
-    case AnswerEvent::Kind::kReasoning:
-      return Event::Kind::kReasoning;
-    case AnswerEvent::Kind::kToolBegin:
-      return Event::Kind::kToolBegin;
-    case AnswerEvent::Kind::kToolArguments:
-      return Event::Kind::kToolArguments;
-    case AnswerEvent::Kind::kToolEnd:
-      return Event::Kind::kToolEnd;
-  }
-  return Event::Kind::kText;
-}
-
 }  // namespace
 
 bool Scheduler::take_token(Job& job, std::int32_t token, std::span<const float> logits, std::string_view by) {
@@ -76,10 +60,7 @@ void Scheduler::score(Job& job) {
 
 void Scheduler::post_pieces(Job& job, std::vector<AnswerEvent> pieces) {
   for (AnswerEvent& piece : pieces) {
-    Event event;
-    event.kind = event_kind(piece.kind);
-    event.text = std::move(piece.text);
-    job.mailbox->post(std::move(event));
+    job.mailbox->post({std::move(piece)});
   }
 }
 

@@ -1,0 +1,51 @@
+// CallParser: what the parsers of calls share. A parser holds text back until it is decided, and joins the
+// pieces of content and of arguments that follow each other.
+#pragma once
+
+#include <cstddef>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "text/tool_parser.h"
+#include "text/tool_schema.h"
+
+namespace ft {
+
+class CallParser : public ToolParser {
+ public:
+  size_t calls() const final { return calls_; }
+
+ protected:
+  enum class Progress { kMore, kWait };  // look again, or more text is needed
+
+  explicit CallParser(ToolSchemas schemas) : schemas_(std::move(schemas)) {}
+
+  /// Joins consecutive pieces of one kind; an empty piece is dropped unless it is a start or an end.
+  static void emit(AnswerEvent::Kind kind, std::string_view text, std::vector<AnswerEvent>& out) {
+    const bool joins = kind == AnswerEvent::Kind::kText || kind == AnswerEvent::Kind::kToolArguments;
+    if (joins && text.empty()) return;
+    if (joins && !out.empty() && out.back().kind == kind) {
+      out.back().text += text;
+    } else {
+      out.push_back({kind, std::string(text)});
+    }
+  }
+
+  ToolSchemas schemas_;
+  bool last_ = false;  // no more text will come
+  std::string held_;   // not yet decided
+  std::string space_;  // white space of the content, dropped if a call follows
+  size_t calls_ = 0;
+  bool swallow_ = false;  // white space after a call, and stray closing tags
+
+  std::string name_;            // of the function
+  std::set<std::string> keys_;  // its parameters so far
+  std::string key_;             // of the parameter
+  std::string value_;           // of the parameter, as written, unless it streams
+  bool repeated_ = false;       // the key was there before: the value is dropped
+};
+
+}  // namespace ft
