@@ -148,6 +148,15 @@ HttpResponse props_reply(const ModelInfo& model_info) {
       {"version", model_info.version}});
 }
 
+namespace {
+
+Json tier_json(const CacheTierReport& tier) {
+  return {{"files", tier.files}, {"size", tier.bytes},      {"limit", tier.limit_bytes},
+          {"hits", tier.hits},   {"written", tier.written}, {"dropped", tier.dropped}};
+}
+
+}  // namespace
+
 HttpResponse cache_reply(const CacheReport& cache, bool cleared) {
   Json json{{"enabled", cache.enabled}};
   if (cache.whole) json["sessions"] = cache.sessions;
@@ -159,11 +168,8 @@ HttpResponse cache_reply(const CacheReport& cache, bool cleared) {
                    {"tokens_saved", cache.tokens_saved},
                    {"stored", cache.stored},
                    {"evicted", cache.evicted}});
-  if (cache.disk) {
-    json["disk"] =
-        Json{{"files", cache.disk_files}, {"size", cache.disk_bytes},      {"limit", cache.disk_limit_bytes},
-             {"hits", cache.disk_hits},   {"written", cache.disk_written}, {"dropped", cache.disk_dropped}};
-  }
+  if (cache.memory) json["memory"] = tier_json(*cache.memory);
+  if (cache.disk) json["disk"] = tier_json(*cache.disk);
   if (cleared) json["cleared"] = true;
   return json_reply(json);
 }

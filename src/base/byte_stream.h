@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -16,6 +17,14 @@ class ByteSink {
   virtual ~ByteSink() = default;
   /// False, and false for all later calls, if the sink could not take all bytes.
   virtual bool put(std::span<const std::byte> bytes) = 0;
+  /// The bytes from here to end_shared() depend only on `kind` and the first `tokens` tokens of the sequence
+  /// that is written, so a sink may store them once for all sequences that begin so. False: it has them, and
+  /// the caller leaves them out, end_shared() too.
+  virtual bool begin_shared(std::string_view kind, std::int64_t tokens) {
+    (void)kind, (void)tokens;
+    return true;
+  }
+  virtual void end_shared() {}
 };
 
 class ByteSource {
@@ -25,6 +34,9 @@ class ByteSource {
   virtual bool get(std::span<std::byte> out) = 0;
   /// Upper bound on the bytes that may follow.
   virtual std::int64_t left() const = 0;
+  /// The same places as the sink's: what get() gives in between may come from elsewhere.
+  virtual void begin_shared(std::string_view kind, std::int64_t tokens) { (void)kind, (void)tokens; }
+  virtual void end_shared() {}
 };
 
 template <class T>

@@ -239,7 +239,12 @@ struct DflashDrafter::Memory final : DraftMemory {
   std::int64_t low() const override { return first + 1; }
   std::int64_t bytes() const override { return 0; }
   std::span<const std::int32_t> blocks() const override { return timeline.blocks(); }
-  bool write_to(ByteSink& sink) const override { return put_value(sink, first) && timeline.write_to(sink); }
+  bool write_to(ByteSink& sink) const override {
+    const std::string kind = kind_of(number, first);
+    return put_value(sink, first) && timeline.write_to(sink, {kind, first});
+  }
+  /// Its rows are those of the target's from `begin` on.
+  static std::string kind_of(int drafter, std::int64_t begin) { return fmt::format("draft {} {}", drafter, begin); }
 
   int number;
   Timeline timeline;
@@ -271,7 +276,8 @@ Result<std::unique_ptr<DraftMemory>> DflashDrafter::read_memory(ByteSource& sour
   const Error unfit{Code::kCorrupt, "its bytes are not the memory of a DFlash drafter"};
   std::int64_t first = 0;
   if (!get_value(source, first)) return unfit;
-  FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source));
+  const std::string kind = Memory::kind_of(number(), first);
+  FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source, {kind, first}));
   if (first < 0 || timeline.length() < 1 || first != length - timeline.length()) return unfit;
   return std::unique_ptr<DraftMemory>(std::make_unique<Memory>(number(), std::move(timeline), first));
 }

@@ -246,7 +246,8 @@ struct ModelDrafter::Memory final : DraftMemory {
   std::int64_t low() const override { return std::max<std::int64_t>(1, timeline.min_fork_length()); }
   std::int64_t bytes() const override { return 0; }
   std::span<const std::int32_t> blocks() const override { return timeline.blocks(); }
-  bool write_to(ByteSink& sink) const override { return timeline.write_to(sink); }
+  bool write_to(ByteSink& sink) const override { return timeline.write_to(sink, {kind_of(number), 0}); }
+  static std::string kind_of(int drafter) { return fmt::format("draft {}", drafter); }
 
   int number;
   Timeline timeline;
@@ -273,7 +274,7 @@ Status ModelDrafter::restore(int slot_id, const DraftMemory& saved, std::int64_t
 }
 
 Result<std::unique_ptr<DraftMemory>> ModelDrafter::read_memory(ByteSource& source, std::int64_t length) {
-  FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source));
+  FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source, {Memory::kind_of(number()), 0}));
   if (timeline.length() > length)
     return Error{Code::kCorrupt, "its bytes are not the memory of a drafting model"};
   return std::unique_ptr<DraftMemory>(std::make_unique<Memory>(number(), std::move(timeline)));

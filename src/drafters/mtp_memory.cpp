@@ -1,11 +1,18 @@
 // What the MTP head remembers of a sequence: the timeline of its true pairs, the pairs that no pass has seen
 // yet, and the hidden rows of the last tokens, so that a sequence may continue from any of them.
 #include <algorithm>
+#include <fmt/format.h>
 #include <utility>
 
 #include "drafters/mtp.h"
 
 namespace ft {
+namespace {
+
+/// A row is a pair of a token and the next one's hidden row; `skipped` of them are missing before it.
+std::string kind_of(int drafter, std::int64_t skipped) { return fmt::format("draft {} {}", drafter, skipped); }
+
+}  // namespace
 
 /// Its rows are the hidden rows of tokens [seen - rows, seen), in an area of the drafter's store.
 struct MtpDrafter::Memory final : DraftMemory {
@@ -100,7 +107,7 @@ Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t leng
   return {};
 }
 
-/// The numbers, the pending pairs' tokens and rows, the last kRecentRows rows (of token p at p % kRecentRows;
+/// The three numbers, the pending pairs' tokens and rows, the last kRecentRows rows (of token p at p % kRecentRows;
 /// zeros where the memory has none), the timeline.
 bool MtpDrafter::Memory::write_to(ByteSink& sink) const {
   const auto width = static_cast<std::size_t>(owner.options_.hidden);
@@ -118,24 +125,28 @@ bool MtpDrafter::Memory::write_to(ByteSink& sink) const {
   for (std::int64_t token = std::max(seen - rows, seen - kRecentRows); token < seen; ++token) {
     std::ranges::copy(row_of(token), recent.begin() + (token % kRecentRows) * owner.options_.hidden);
   }
-  return put_value(sink, seen) && put_value(sink, first_recent) && put_list<std::int32_t>(sink, tokens) &&
-         put_list<float>(sink, hidden) && put_list<float>(sink, recent) && timeline.write_to(sink);
+  return put_value(sink, seen) && put_value(sink, first_recent) && put_value(sink, skipped) &&
+         put_list<std::int32_t>(sink, tokens) &&
+         put_list<float>(sink, hidden) && put_list<float>(sink, recent) &&
+         timeline.write_to(sink, {kind_of(drafter(), skipped), skipped + 1});
 }
 
 Result<std::unique_ptr<DraftMemory>> MtpDrafter::read_memory(ByteSource& source, std::int64_t length) {
   const Error unfit{Code::kCorrupt, "its bytes are not the memory of an MTP head"};
-  std::int64_t seen = 0, first_recent = 0;
+  std::int64_t seen = 0, first_recent = 0, skipped = 0;
   std::vector<std::int32_t> tokens;
   std::vector<float> hidden, recent;
-  if (!get_value(source, seen) || !get_value(source, first_recent) || !get_list(source, tokens) ||
-      !get_list(source, hidden) || !get_list(source, recent)) {
+  if (!get_value(source, seen) || !get_value(source, first_recent) || !get_value(source, skipped) ||
+      !get_list(source, tokens) || !get_list(source, hidden) || !get_list(source, recent)) {
     return unfit;
   }
-  FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source));
+  if (skipped < 0 || skipped > length) return unfit;
+  FT_ASSIGN(Timeline timeline,
+            Timeline::read_from(pool_, source, {kind_of(number(), skipped), skipped + 1}));
   const auto width = static_cast<std::size_t>(options_.hidden);
   // The pairs that are missing were skipped, further back than any row from which a sequence may begin.
-  const auto skipped = seen - 1 - timeline.length() - static_cast<std::int64_t>(tokens.size());
-  if (seen != length || skipped < 0 || first_recent < skipped || first_recent >= seen ||
+  const auto missing = seen - 1 - timeline.length() - static_cast<std::int64_t>(tokens.size());
+  if (seen != length || skipped != missing || first_recent < skipped || first_recent >= seen ||
       seen - first_recent > kRecentRows || tokens.size() > kPendingRows ||
       hidden.size() != tokens.size() * width || recent.size() != kRecentRows * width) {
     return unfit;

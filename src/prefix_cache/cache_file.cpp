@@ -3,12 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <type_traits>
-#include <unistd.h>
 #include <utility>
 
 #include "base/checksum.h"
@@ -31,10 +27,11 @@ struct Head {
   std::uint64_t before;
   std::int32_t tail[CachePlace::kTailTokens];
   std::uint64_t owner;
+  std::int64_t shared;  // files of rows
   std::uint64_t checksum;  // of the whole file header, with this field 0
 };
 constexpr std::int64_t kHeadBytes = sizeof(Head);
-static_assert(kHeadBytes == 368 && std::is_trivially_copyable_v<Head>);
+static_assert(kHeadBytes == 376 && std::is_trivially_copyable_v<Head>);
 
 std::span<const std::byte> bytes_of(const Head& head) { return std::as_bytes(std::span(&head, 1)); }
 
@@ -60,17 +57,9 @@ Error system_error(const char* task, int number) {
 
 Error corrupt(std::string why) { return Error{Code::kCorrupt, std::move(why)}; }
 
-/// Reads `out` from `offset` on; kCorrupt if the file ends before.
-Status read_at(int fd, std::span<std::byte> out, std::int64_t offset) {
-  while (!out.empty()) {
-    const ssize_t got = ::pread(fd, out.data(), out.size(), offset);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return system_error("read", errno);
-    if (got == 0) return corrupt("it is cut off");
-    out = out.subspan(static_cast<std::size_t>(got));
-    offset += got;
-  }
-  return {};
+/// The names of shared files and their checksum.
+std::int64_t shared_bytes(std::int64_t count) {
+  return count == 0 ? 0 : count * static_cast<std::int64_t>(kFingerprintDigits) + kSumBytes;
 }
 
 }  // namespace
@@ -102,46 +91,37 @@ CachePlace CachePlace::of(std::span<const std::int32_t> tokens, std::int64_t low
 
 // ---- writing
 
-CacheFileWriter::CacheFileWriter(std::string path, std::int64_t most_bytes, const std::atomic<bool>& stop)
-    : path_(std::move(path)), most_bytes_(most_bytes), stop_(stop), body_bytes_(0) {
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd_ < 0) failure_ = errno;
+CacheFileWriter::CacheFileWriter(CacheStore& store, std::string name, std::int64_t most_bytes,
+                                 const std::atomic<bool>& stop)
+    : store_(store), name_(std::move(name)), most_bytes_(most_bytes), stop_(stop), body_bytes_(0) {
+  Result<std::shared_ptr<CacheBytes>> made = store_.create(name_);
+  if (made.ok()) bytes_ = std::move(*made);
+  if (!made.ok()) unmade_ = made.error();
   piece_.reserve(static_cast<std::size_t>(kPieceBytes));
 }
 
 CacheFileWriter::~CacheFileWriter() {
-  if (fd_ < 0) return;
-  ::close(fd_);
-  if (!finished_) ::unlink(path_.c_str());
+  if (bytes_ != nullptr && !finished_) store_.discard(name_);
 }
 
 bool CacheFileWriter::write(std::span<const std::byte> bytes, std::int64_t offset) {
-  rlimit limit{};
-  const auto end = static_cast<std::uint64_t>(offset) + bytes.size();
-  // Growing beyond this limit would end the process (SIGXFSZ).
-  const bool too_far = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && end > limit.rlim_cur;
+  if (bytes_ == nullptr) return false;
+  const std::int64_t end = offset + static_cast<std::int64_t>(bytes.size());
   if (failure_ == 0 && stop_) failure_ = ECANCELED;
-  if (failure_ == 0 && (too_far || end > static_cast<std::uint64_t>(most_bytes_))) failure_ = EFBIG;
-  while (failure_ == 0 && !bytes.empty()) {
-    const ssize_t written = ::pwrite(fd_, bytes.data(), bytes.size(), offset);
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) failure_ = written < 0 ? errno : ENOSPC;
-    if (written <= 0) break;
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-    offset += written;
-  }
+  if (failure_ == 0 && end > most_bytes_) failure_ = EFBIG;
+  if (failure_ == 0) failure_ = bytes_->write_at(bytes, offset);
   return failure_ == 0;
 }
 
 bool CacheFileWriter::put(std::span<const std::byte> bytes) {
-  while (failure_ == 0 && !bytes.empty()) {
+  while (bytes_ != nullptr && failure_ == 0 && !bytes.empty()) {
     const std::size_t room = static_cast<std::size_t>(kPieceBytes) - piece_.size();
     const auto part = bytes.first(std::min(room, bytes.size()));
     piece_.insert(piece_.end(), part.begin(), part.end());
     bytes = bytes.subspan(part.size());
     if (static_cast<std::int64_t>(piece_.size()) == kPieceBytes) end_piece();
   }
-  return failure_ == 0;
+  return bytes_ != nullptr && failure_ == 0;
 }
 
 bool CacheFileWriter::end_piece() {
@@ -152,7 +132,9 @@ bool CacheFileWriter::end_piece() {
   return written;
 }
 
-Result<std::int64_t> CacheFileWriter::finish(const CachePlace& place, const std::string& identity) {
+Result<std::int64_t> CacheFileWriter::finish(const CachePlace& place, const std::string& identity,
+                                             std::span<const std::string> shared) {
+  if (bytes_ == nullptr) return unmade_;
   if (!piece_.empty()) end_piece();
   Head head{};
   std::memcpy(head.magic, kMagic, sizeof kMagic);
@@ -161,62 +143,46 @@ Result<std::int64_t> CacheFileWriter::finish(const CachePlace& place, const std:
   head.owner = place.owner;
   std::memcpy(head.identity, identity.data(), std::min(identity.size(), sizeof head.identity));
   head.body_bytes = body_bytes_;
+  head.shared = static_cast<std::int64_t>(shared.size());
   head.low = place.low, head.high = place.high, head.depth = place.depth;
   head.before = place.before;
   std::copy_n(place.tail.begin(), std::min(place.tail.size(), std::size(head.tail)), head.tail);
   head.checksum = sum_of(head);
   sums_.push_back(sum_of_sums(head.checksum, sums_));
-  const bool written =
-      write(std::as_bytes(std::span(sums_)), kHeadBytes + body_bytes_) && write(bytes_of(head), 0);
-  if (written && ::fsync(fd_) != 0) failure_ = errno;
+  std::string names;
+  for (const std::string& name : shared) names += name;
+  if (!names.empty()) {
+    const std::uint64_t sum = checksum(std::as_bytes(std::span(names)));
+    names.append(reinterpret_cast<const char*>(&sum), sizeof sum);
+  }
+  const std::int64_t sums_at = kHeadBytes + body_bytes_ + static_cast<std::int64_t>(names.size());
+  const bool written = write(std::as_bytes(std::span(names)), kHeadBytes + body_bytes_) &&
+                       write(std::as_bytes(std::span(sums_)), sums_at) && write(bytes_of(head), 0);
+  if (written) failure_ = bytes_->sync();
   if (failure_ == ECANCELED) return Error{Code::kCancelled, "it is no longer needed"};
   if (failure_ != 0) return system_error("write", failure_);
+  FT_TRY(store_.publish(name_, bytes_));
   finished_ = true;
-  return kHeadBytes + body_bytes_ + static_cast<std::int64_t>(sums_.size()) * kSumBytes;
+  return sums_at + static_cast<std::int64_t>(sums_.size()) * kSumBytes;
 }
 
 // ---- reading
 
-CacheFileReader::CacheFileReader(CacheFileReader&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      place_(std::move(other.place_)),
-      head_sum_(other.head_sum_),
-      bytes_(other.bytes_),
-      body_bytes_(other.body_bytes_),
-      given_(other.given_),
-      deadline_ns_(other.deadline_ns_),
-      sums_(std::move(other.sums_)),
-      piece_(std::move(other.piece_)),
-      at_(other.at_),
-      error_(std::move(other.error_)),
-      failed_(other.failed_) {}
-
-CacheFileReader::~CacheFileReader() {
-  if (fd_ >= 0) ::close(fd_);
+Result<CacheFileReader> CacheFileReader::open(CacheStore& store, const std::string& name,
+                                              const std::string& identity) {
+  FT_ASSIGN(std::shared_ptr<CacheBytes> bytes, store.open(name));
+  return open(std::move(bytes), identity);
 }
 
-Result<CacheFileReader> CacheFileReader::open(const std::string& path, const std::string& identity) {
-  // Do not follow links, and do not wait for a pipe's writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-  if (fd < 0 && errno == ENOENT) return Error{Code::kNotFound, "it is gone"};
-  if (fd < 0) return system_error("open", errno);
-  return open(fd, identity);
-}
-
-Result<CacheFileReader> CacheFileReader::open(int fd, const std::string& identity) {
-  CacheFileReader reader(fd);
+Result<CacheFileReader> CacheFileReader::open(std::shared_ptr<CacheBytes> bytes, const std::string& identity) {
+  CacheFileReader reader(std::move(bytes));
   FT_TRY(reader.read_head(identity));
   return reader;
 }
 
 Status CacheFileReader::read_head(const std::string& identity) {
-  struct stat info{};
-  if (::fstat(fd_, &info) != 0) return system_error("look at", errno);
-  if (!S_ISREG(info.st_mode)) return corrupt("it is not a regular file");
-  // This data decides answers, so only this user and root may have written it.
-  if (info.st_uid != ::geteuid() && info.st_uid != 0) return corrupt("it belongs to another user");
   Head head{};
-  FT_TRY(read_at(fd_, std::as_writable_bytes(std::span(&head, 1)), 0));
+  FT_TRY(file_->read_at(std::as_writable_bytes(std::span(&head, 1)), 0));
   if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return corrupt("it is not a prefix cache file");
   if (head.version != kCacheFileVersion) {
     return Error{Code::kUnsupported, fmt::format("it has version {}", head.version)};
@@ -225,13 +191,12 @@ Status CacheFileReader::read_head(const std::string& identity) {
   if (std::string_view(head.identity, sizeof head.identity) != identity) {
     return Error{Code::kUnsupported, "it is from another model, backend or program"};
   }
-  bytes_ = info.st_size;
+  bytes_ = file_->size();
   body_bytes_ = head.body_bytes;
   head_sum_ = head.checksum;
-  if (body_bytes_ < 0 || body_bytes_ > bytes_ ||
-      bytes_ != kHeadBytes + body_bytes_ + (pieces_of(body_bytes_) + 1) * kSumBytes) {
-    return corrupt("it is cut off");
-  }
+  const bool sizes = body_bytes_ >= 0 && body_bytes_ <= bytes_ && head.shared >= 0 && head.shared <= bytes_;
+  sums_at_ = sizes ? kHeadBytes + body_bytes_ + shared_bytes(head.shared) : 0;
+  if (!sizes || bytes_ != sums_at_ + (pieces_of(body_bytes_) + 1) * kSumBytes) return corrupt("it is cut off");
   const bool ordered =
       head.depth >= 0 && head.low >= std::max<std::int64_t>(1, head.depth) && head.high >= head.low;
   if (!ordered || head.depth % kBlockRows != 0 || head.high - head.depth > CachePlace::kTailTokens ||
@@ -241,13 +206,26 @@ Status CacheFileReader::read_head(const std::string& identity) {
   const std::int64_t tail = head.high - head.depth;
   place_ = {head.low,         head.high, head.depth, head.before, {head.tail, head.tail + tail},
             head.drafts == 1, head.owner};
+  return head.shared > 0 ? read_shared(head.shared) : Status();
+}
+
+Status CacheFileReader::read_shared(std::int64_t count) {
+  std::string names(static_cast<std::size_t>(shared_bytes(count)), '\0');
+  FT_TRY(file_->read_at(std::as_writable_bytes(std::span(names)), kHeadBytes + body_bytes_));
+  std::uint64_t sum = 0;
+  names.copy(reinterpret_cast<char*>(&sum), sizeof sum, names.size() - sizeof sum);
+  names.resize(names.size() - sizeof sum);
+  if (checksum(std::as_bytes(std::span(names))) != sum) return corrupt("its list of shared files is damaged");
+  for (std::size_t at = 0; at < names.size(); at += kFingerprintDigits) {
+    shared_.push_back(names.substr(at, kFingerprintDigits));
+  }
   return {};
 }
 
 Status CacheFileReader::begin(std::int64_t deadline_ns) {
   deadline_ns_ = deadline_ns;
   sums_.resize(static_cast<std::size_t>(pieces_of(body_bytes_)) + 1);
-  FT_TRY(read_at(fd_, std::as_writable_bytes(std::span(sums_)), kHeadBytes + body_bytes_));
+  FT_TRY(file_->read_at(std::as_writable_bytes(std::span(sums_)), sums_at_));
   const std::uint64_t wanted = sums_.back();
   sums_.pop_back();
   return sum_of_sums(head_sum_, sums_) == wanted ? Status() : corrupt("its checksums are damaged");
@@ -278,7 +256,7 @@ bool CacheFileReader::next_piece() {
   if (number >= static_cast<std::int64_t>(sums_.size())) return fail(Code::kCorrupt, "reading has not begun");
   piece_.resize(static_cast<std::size_t>(std::min(kPieceBytes, body_bytes_ - number * kPieceBytes)));
   at_ = 0;
-  const Status read = read_at(fd_, piece_, kHeadBytes + number * kPieceBytes);
+  const Status read = file_->read_at(piece_, kHeadBytes + number * kPieceBytes);
   if (!read.ok()) return fail(read.error().code, read.error().message);
   if (checksum(piece_) != sums_[static_cast<std::size_t>(number)]) {
     return fail(Code::kCorrupt, "a checksum does not match");

@@ -20,7 +20,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 using View = std::span<const std::byte>;
 
-constexpr std::size_t kHeadBytes = 368;
+constexpr std::size_t kHeadBytes = 376;
 
 /// Two bytes say where to cut. Then three per edit: where (from the end if the top bit is set) and the new
 /// byte.
@@ -40,7 +40,9 @@ Bytes edited(const Bytes& good, View edits) {
 void read_file(View bytes) {
   const int fd = ::memfd_create("fuzz", MFD_CLOEXEC);
   if (fd < 0 || ::write(fd, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) std::abort();
-  ft::Result<ft::CacheFileReader> file = ft::CacheFileReader::open(fd, ft::fingerprint("fuzz"));
+  const auto taken = ft::DiskStore::take(fd);
+  if (!taken.ok()) std::abort();
+  ft::Result<ft::CacheFileReader> file = ft::CacheFileReader::open(*taken, ft::fingerprint("fuzz"));
   if (!file.ok() && file.error().message.empty()) std::abort();
   if (!file.ok() || !file->begin(std::int64_t{1} << 62).ok()) return;
   std::vector<std::int32_t> tokens;
@@ -72,15 +74,14 @@ Bytes good_snapshot(ft::test::ToyDecoder& decoder) {
 Bytes good_file() {
   static const std::vector<std::int32_t> tokens = {1, 2, 3, 4, 5};
   const std::atomic<bool> stop{false};
-  const std::string path = "/tmp/foretoken_fuzz" + std::to_string(::getpid());
-  ft::CacheFileWriter writer(path, 1 << 20, stop);
+  static const std::vector<std::string> shared = {ft::fingerprint("rows"), ft::fingerprint("more rows")};
+  ft::MemoryStore store;
+  ft::CacheFileWriter writer(store, "good", 1 << 20, stop);
   ft::put_list<std::int32_t>(writer, tokens);
-  if (!writer.finish(ft::CachePlace::of(tokens, 3, true), ft::fingerprint("fuzz")).ok()) std::abort();
-  Bytes bytes(4096);
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  bytes.resize(std::fread(bytes.data(), 1, bytes.size(), file));
-  std::fclose(file);
-  ::unlink(path.c_str());
+  if (!writer.finish(ft::CachePlace::of(tokens, 3, true), ft::fingerprint("fuzz"), shared).ok()) std::abort();
+  const auto file = store.open("good");
+  Bytes bytes(static_cast<std::size_t>((*file)->size()));
+  if (!(*file)->read_at(bytes, 0).ok()) std::abort();
   return bytes;
 }
 

@@ -19,6 +19,7 @@ namespace fs = std::filesystem;
 using Tokens = std::vector<std::int32_t>;
 
 const std::string kIdentity = fingerprint("a model");
+const std::vector<std::string> kShared = {fingerprint("rows"), fingerprint("more rows")};
 constexpr std::int64_t kMuch = 64 << 20;
 constexpr std::int64_t kNoHurry = std::int64_t{1} << 62;
 
@@ -37,11 +38,12 @@ class CacheFile : public testing::Test {
   void TearDown() override { fs::remove(path_); }
 
   Result<std::int64_t> write(const Tokens& tokens, std::size_t more, std::int64_t most = kMuch) {
-    CacheFileWriter writer(path_, most, stop_);
+    fs::remove(path_);
+    CacheFileWriter writer(store_, path_.filename(), most, stop_);
     put_list<std::int32_t>(writer, tokens);
     writer.put(body(more));
     return writer.finish(CachePlace::of(tokens, static_cast<std::int64_t>(tokens.size()) - 10, true),
-                         kIdentity);
+                         kIdentity, kShared);
   }
 
   static std::vector<std::byte> body(std::size_t size) {
@@ -52,7 +54,7 @@ class CacheFile : public testing::Test {
 
   /// Reads the whole file; the error says why it is not good.
   Error read(const Tokens& tokens, std::size_t more, std::int64_t deadline_ns = kNoHurry) const {
-    Result<CacheFileReader> file = CacheFileReader::open(path_, kIdentity);
+    Result<CacheFileReader> file = CacheFileReader::open(store_, path_.filename(), kIdentity);
     if (!file.ok()) return file.error();
     if (const Status begun = file->begin(deadline_ns); !begun.ok()) return begun.error();
     Tokens found;
@@ -61,6 +63,7 @@ class CacheFile : public testing::Test {
     EXPECT_EQ(found, tokens);
     EXPECT_EQ(bytes, body(more));
     EXPECT_EQ(file->left(), 0);
+    EXPECT_EQ(file->shared(), kShared);
     std::byte beyond{};
     EXPECT_FALSE(file->get({&beyond, 1}));
     return {Code::kInvalid, "good"};
@@ -70,11 +73,13 @@ class CacheFile : public testing::Test {
     std::ifstream in(path_, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
   }
+  bool leaves_nothing() const { return !fs::exists(path_) && !fs::exists(path_.string() + DiskStore::kPart); }
   void put_content(const std::string& bytes) const {
     std::ofstream(path_, std::ios::binary | std::ios::trunc) << bytes;
   }
 
   fs::path path_;
+  DiskStore store_{fs::temp_directory_path()};
   std::atomic<bool> stop_{false};
 };
 
@@ -143,7 +148,7 @@ TEST_F(CacheFile, PiecesThatChangedPlacesAreNoticed) {
   constexpr std::size_t kPiece = 1 << 20;
   ASSERT_TRUE(write(counted(70), 3 * kPiece).ok());
   std::string bytes = content();
-  constexpr std::size_t kHead = 368;
+  constexpr std::size_t kHead = 376;
   const std::string second = bytes.substr(kHead + kPiece, kPiece),
                     third = bytes.substr(kHead + 2 * kPiece, kPiece);
   bytes.replace(kHead + kPiece, kPiece, third).replace(kHead + 2 * kPiece, kPiece, second);
@@ -156,22 +161,24 @@ TEST_F(CacheFile, PiecesThatChangedPlacesAreNoticed) {
 
 TEST_F(CacheFile, OfAnotherModelIsToldFromADamagedOne) {
   ASSERT_TRUE(write(counted(70), 900).ok());
-  const Result<CacheFileReader> file = CacheFileReader::open(path_, fingerprint("another model"));
+  const Result<CacheFileReader> file =
+      CacheFileReader::open(store_, path_.filename(), fingerprint("another model"));
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().code, Code::kUnsupported);
-  EXPECT_EQ(CacheFileReader::open(path_.string() + ".not", kIdentity).error().code, Code::kNotFound);
+  EXPECT_EQ(CacheFileReader::open(store_, path_.filename().string() + ".not", kIdentity).error().code,
+            Code::kNotFound);
 }
 
 TEST_F(CacheFile, ALinkAPipeOrAFolderIsNotRead) {
   ASSERT_TRUE(write(counted(70), 900).ok());
-  const std::string link = path_.string() + ".link";
+  const std::string name = path_.filename().string() + ".link", link = path_.string() + ".link";
   fs::create_symlink(path_, link);
-  EXPECT_FALSE(CacheFileReader::open(link, kIdentity).ok());
+  EXPECT_FALSE(CacheFileReader::open(store_, name, kIdentity).ok());
   fs::remove(link);
   ASSERT_EQ(mkfifo(link.c_str(), 0600), 0);
-  EXPECT_EQ(CacheFileReader::open(link, kIdentity).error().code, Code::kCorrupt) << "and does not wait";
+  EXPECT_EQ(CacheFileReader::open(store_, name, kIdentity).error().code, Code::kCorrupt) << "and does not wait";
   fs::remove(link);
-  EXPECT_FALSE(CacheFileReader::open(fs::temp_directory_path(), kIdentity).ok());
+  EXPECT_FALSE(CacheFileReader::open(store_, ".", kIdentity).ok());
 }
 
 TEST_F(CacheFile, BehindTheDeadlineNothingIsRead) {
@@ -184,10 +191,10 @@ TEST_F(CacheFile, WhatDoesNotFitOrIsNotWantedLeavesNothing) {
   ASSERT_TRUE(size.ok());
   EXPECT_TRUE(write(counted(70), 900, *size).ok());
   EXPECT_EQ(write(counted(70), 900, *size - 1).error().code, Code::kExhausted);
-  EXPECT_FALSE(fs::exists(path_));
+  EXPECT_TRUE(leaves_nothing());
   stop_ = true;
   EXPECT_EQ(write(counted(70), 900).error().code, Code::kCancelled);
-  EXPECT_FALSE(fs::exists(path_));
+  EXPECT_TRUE(leaves_nothing());
 }
 
 // A file size limit replaces a full disk: the same call fails, with EFBIG instead of ENOSPC.
@@ -200,7 +207,30 @@ TEST_F(CacheFile, AFullDiskIsAnErrorAndLeavesNothing) {
   ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
   ASSERT_FALSE(size.ok());
   EXPECT_EQ(size.error().code, Code::kExhausted);
-  EXPECT_FALSE(fs::exists(path_));
+  EXPECT_TRUE(leaves_nothing());
+}
+
+TEST_F(CacheFile, InMemoryItIsTheSame) {
+  MemoryStore store;
+  for (const std::size_t more : {std::size_t{0}, std::size_t{1} << 20, (std::size_t{3} << 20) + 17}) {
+    CacheFileWriter writer(store, "one", kMuch, stop_);
+    put_list<std::int32_t>(writer, counted(100));
+    writer.put(body(more));
+    const Result<std::int64_t> bytes = writer.finish(CachePlace::of(counted(100), 90, true), kIdentity);
+    ASSERT_TRUE(bytes.ok());
+    Result<CacheFileReader> file = CacheFileReader::open(store, "one", kIdentity);
+    ASSERT_TRUE(file.ok()) << file.error().message;
+    EXPECT_EQ(file->bytes(), *bytes);
+    ASSERT_TRUE(file->begin(kNoHurry).ok());
+    Tokens found;
+    std::vector<std::byte> read(more);
+    ASSERT_TRUE(get_list(*file, found) && file->get(read)) << file->error().message;
+    EXPECT_EQ(found, counted(100));
+    EXPECT_EQ(read, body(more));
+    EXPECT_EQ(file->left(), 0);
+  }
+  store.remove("one");
+  EXPECT_EQ(CacheFileReader::open(store, "one", kIdentity).error().code, Code::kNotFound);
 }
 
 }  // namespace

@@ -2,22 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 namespace ft {
+
+/// A tier below the snapshots: files in a folder or in the machine's memory.
+struct CacheTierReport {
+  std::int64_t files = 0;                   // snapshots
+  std::int64_t bytes = 0, limit_bytes = 0;  // with the rows that they share
+  std::int64_t hits = 0, written = 0, dropped = 0;
+};
 
 /// What the prefix cache holds. A session is one snapshot that no other continues: the end of a conversation.
 struct CacheReport {
   bool enabled = false;
-  bool whole = true;  // false: of one owner; sessions, bytes and the disk tier are not told
+  bool whole = true;  // false: of one owner; sessions, bytes and the tiers are not told
   std::int64_t snapshots = 0, sessions = 0;
   std::int64_t bytes = 0, limit_bytes = 0;  // key/value blocks and states of the snapshots
   std::int64_t lookups = 0, hits = 0;       // of requests
   std::int64_t tokens_saved = 0;            // prompt tokens that were not computed again
   std::int64_t stored = 0, evicted = 0;     // snapshots
-  // The disk tier, if there is one.
-  bool disk = false;
-  std::int64_t disk_files = 0, disk_bytes = 0, disk_limit_bytes = 0, disk_hits = 0, disk_written = 0,
-               disk_dropped = 0;
+  std::optional<CacheTierReport> memory;  // the machine's, for a device
+  std::optional<CacheTierReport> disk;
 };
 
 }  // namespace ft

@@ -15,7 +15,7 @@ bool PrefixCache::own(Entries::iterator entry, const OwnerSet& owners) {
     added = true;
     ledger_.holds(owner);
     count_owned(entry->node, owner, 1);
-    if (folder_ != nullptr) folder_->own(entry->file, owner);
+    for (CacheTier* tier : tiers_) tier->own(entry->file, owner);
   }
   return added;
 }
@@ -63,7 +63,7 @@ void PrefixCache::claim(std::span<const std::int32_t> prompt, const Found& found
 }
 
 void PrefixCache::clear(std::uint64_t owner) {
-  if (folder_ != nullptr) folder_->clear(owner);
+  for (CacheTier* tier : tiers_) tier->clear(owner);
   for (const bool unowned : {false, true}) {  // the second time, those that nobody's prompts continue
     for (auto entry = entries_.begin(); entry != entries_.end();) {
       const auto next = std::next(entry);

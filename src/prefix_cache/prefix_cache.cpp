@@ -25,9 +25,9 @@ std::span<const std::int32_t> from(std::span<const std::int32_t> tokens, std::in
 
 }  // namespace
 
-PrefixCache::PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder,
+PrefixCache::PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, std::vector<CacheTier*> tiers,
                          CacheShare share)
-    : limits_(room), limit_bytes_(limit_bytes), folder_(folder), share_(share) {
+    : limits_(room), limit_bytes_(limit_bytes), tiers_(std::move(tiers)), share_(share) {
   counts_.enabled = enabled();
   counts_.limit_bytes = enabled() ? limit_bytes : 0;
 }
@@ -54,8 +54,10 @@ PrefixCache::Found PrefixCache::find(std::span<const std::int32_t> prompt, bool 
   if (!enabled()) return {};
   ++counts_.lookups;
   Found found = search(prompt, drafts, user);
-  if (folder_ != nullptr && fetch(prompt, drafts, found.hit.length, row_ms, alone, user)) {
-    found = search(prompt, drafts, user);
+  for (CacheTier* tier : tiers_) {
+    if (fetch(*tier, prompt, drafts, found.hit.length, row_ms, alone, user)) {
+      found = search(prompt, drafts, user);
+    }
   }
   ledger_.looked_up(user.owner, found.shown);
   claim(prompt, found, user);
@@ -92,16 +94,16 @@ PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, boo
   return found;
 }
 
-/// Loads what the folder has beyond `known` tokens of the prompt. True if it loaded something.
-bool PrefixCache::fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known, double row_ms,
-                        bool alone, const CacheUser& user) {
+/// Loads what the tier has beyond `known` tokens of the prompt. True if it loaded something.
+bool PrefixCache::fetch(CacheTier& tier, std::span<const std::int32_t> prompt, bool drafts,
+                        std::int64_t known, double row_ms, bool alone, const CacheUser& user) {
   const auto only = share_ == CacheShare::kNone ? std::optional(user.owner) : std::nullopt;
   for (;;) {
-    const std::optional<CacheFolder::Match> match = folder_->find(prompt, drafts, known, row_ms, alone, only);
+    const std::optional<CacheTier::Match> match = tier.find(prompt, drafts, known, row_ms, alone, only);
     if (!match) return false;
     bool came = false, dropped = false;
     put({match->tokens, drafts, Place::kPrompt, match->owners, &root_of(user.owner)}, [&] {
-      Result<Snapshot> snapshot = folder_->load(*match);
+      Result<Snapshot> snapshot = tier.load(*match);
       came = snapshot.ok();
       dropped = !came && snapshot.error().code == Code::kCorrupt;
       return snapshot;
@@ -113,7 +115,7 @@ bool PrefixCache::fetch(std::span<const std::int32_t> prompt, bool drafts, std::
 void PrefixCache::use(Entries::iterator entry) {
   entries_.splice(entries_.begin(), entries_, entry);
   entry->passed = counts_.lookups;
-  if (folder_ != nullptr) folder_->used(entry->file);
+  for (CacheTier* tier : tiers_) tier->used(entry->file);
 }
 
 /// The snapshot that ends where the offer's tokens end, if it is here; it then counts as used.
@@ -147,11 +149,11 @@ bool PrefixCache::store(std::span<const std::int32_t> tokens, bool drafts,
 bool PrefixCache::put(const Offer& offer, const std::function<Result<Snapshot>()>& take) {
   const std::span<const std::int32_t> tokens = offer.tokens;
   const auto high = static_cast<std::int64_t>(tokens.size());
-  if (folder_ != nullptr) folder_->collect();
+  for (CacheTier* tier : tiers_) tier->collect();
   if (!enabled() || high < kMinTokens) return false;
   if (const auto here = known(offer); here != entries_.end()) {
     const bool fresh = own(here, offer.owners);
-    to_folder(*here, offer);  // it may have had no room before
+    to_tiers(*here, offer);  // it may have had no room before
     return fresh && offer.counts_if_owned;
   }
   const std::int64_t blocks = (high + kBlockRows - 1) / kBlockRows;
@@ -171,14 +173,16 @@ bool PrefixCache::put(const Offer& offer, const std::function<Result<Snapshot>()
   while (over() && evict_one(offer.place)) continue;
   if (entries_.empty() || entries_.front().snapshot.get() != stored) return false;
   if (over()) return evict(entries_.begin()), false;
-  to_folder(entries_.front(), offer);
+  to_tiers(entries_.front(), offer);
   return true;
 }
 
-/// The folder keeps what somebody owns, if it does not lie within a prompt.
-void PrefixCache::to_folder(Entry& entry, const Offer& offer) {
-  if (folder_ == nullptr || offer.place == Place::kWithin || entry.owners.empty()) return;
-  entry.file = folder_->offer(offer.tokens, entry.snapshot, entry.owners);
+/// Tiers keep what somebody owns, if it does not lie within a prompt.
+void PrefixCache::to_tiers(Entry& entry, const Offer& offer) {
+  if (offer.place == Place::kWithin || entry.owners.empty()) return;
+  for (CacheTier* tier : tiers_) {
+    entry.file = tier->offer(offer.tokens, entry.snapshot, entry.owners);
+  }
 }
 
 void PrefixCache::insert(const Offer& offer, Snapshot snapshot) {
@@ -229,7 +233,7 @@ void PrefixCache::prune(Node* node) {
 }
 
 void PrefixCache::clear() {
-  if (folder_ != nullptr) folder_->clear();
+  for (CacheTier* tier : tiers_) tier->clear();
   while (!entries_.empty()) evict(std::prev(entries_.end()));
 }
 

@@ -4,8 +4,9 @@
 // that follow up to its maximum length. Exact: a continued sequence has the bits of a cold one (the row
 // rule). When the bytes, the slots or the blocks are used up, snapshots that crowd within a conversation go
 // first and the least recently used ones next (prefix_cache/eviction.cpp). A running request never waits
-// for a block, because snapshots have a budget of their own (SnapshotRoom). With a folder
-// (prefix_cache/cache_folder.h) snapshots are also written there and survive a restart. Each snapshot knows
+// for a block, because snapshots have a budget of their own (SnapshotRoom). Tiers below it
+// (prefix_cache/cache_tier.h) also get what is stored: the machine's memory for what leaves a device, a folder
+// for what must survive a restart. Each snapshot knows
 // whose prompts it holds, so that a caller is told of its own hits alone (prefix_cache/cache_owner.h).
 // Owner: sched/scheduler.h. Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent
 // state. Errors: a snapshot that does not fit is dropped silently.
@@ -21,9 +22,9 @@
 #include <utility>
 #include <vector>
 
-#include "prefix_cache/cache_folder.h"
 #include "prefix_cache/cache_owner.h"
 #include "prefix_cache/cache_report.h"
+#include "prefix_cache/cache_tier.h"
 #include "speculation/snapshot.h"
 
 namespace ft {
@@ -38,8 +39,8 @@ class PrefixCache {
   /// A shorter prefix is not worth the copy of a state.
   static constexpr std::int64_t kMinTokens = 8;
 
-  /// Without room or bytes it stays empty. `folder`, if given, is its second tier and must outlive it.
-  PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, CacheFolder* folder = nullptr,
+  /// Without room or bytes it stays empty. The tiers, the fastest first, must outlive it.
+  PrefixCache(const SnapshotRoom& room, std::int64_t limit_bytes, std::vector<CacheTier*> tiers = {},
               CacheShare share = CacheShare::kSpeed);
   ~PrefixCache();
   PrefixCache(const PrefixCache&) = delete;
@@ -59,7 +60,7 @@ class PrefixCache {
              const CacheUser& user = {});
 
   /// Where a sequence is stored: at the end of a prompt, of its answer, where another one parts from it, or
-  /// somewhere within a long prompt. The folder does not keep the last kind.
+  /// somewhere within a long prompt. Tiers do not keep the last kind.
   enum class Place { kPrompt, kAnswer, kParting, kWithin };
   /// Stores what `take` returns for the sequence of `tokens`, after making room. Does not call `take` if an
   /// equal snapshot is here or the snapshot can never fit. True if it holds something new, or something that
@@ -84,7 +85,7 @@ class PrefixCache {
   struct Node;
   struct Entry {
     std::shared_ptr<const Snapshot> snapshot;  // shared, and kept, while it is being written
-    std::string file;                          // its name in the folder
+    std::string file;                          // its name in the tiers
     OwnerSet owners;
     std::vector<std::int32_t> tail;  // tokens from its node's block on, up to high()
     Node* node = nullptr;
@@ -130,13 +131,13 @@ class PrefixCache {
   Node& root_of(std::uint64_t owner) { return roots_[share_ == CacheShare::kNone ? owner : 0]; }
   Found search(std::span<const std::int32_t> prompt, bool drafts, const CacheUser& user);
   void claim(std::span<const std::int32_t> prompt, const Found& found, const CacheUser& user);
-  bool fetch(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known, double row_ms, bool alone,
-             const CacheUser& user);
+  bool fetch(CacheTier& tier, std::span<const std::int32_t> prompt, bool drafts, std::int64_t known,
+             double row_ms, bool alone, const CacheUser& user);
   bool put(const Offer& offer, const std::function<Result<Snapshot>()>& take);
   bool own(Entries::iterator entry, const OwnerSet& owners);
   bool disown(Entry& entry, std::uint64_t owner);
   void count_owned(Node* node, std::uint64_t owner, int more) const;
-  void to_folder(Entry& entry, const Offer& offer);
+  void to_tiers(Entry& entry, const Offer& offer);
   static Node* child(const Node& node, std::span<const std::int32_t> block);
   Node* grow(Node* root, std::span<const std::int32_t> path);
   void prune(Node* node);
@@ -167,7 +168,7 @@ class PrefixCache {
 
   const SnapshotRoom limits_;
   const std::int64_t limit_bytes_;
-  CacheFolder* const folder_;
+  const std::vector<CacheTier*> tiers_;
   const CacheShare share_;
   Entries entries_;
   std::map<std::uint64_t, Node> roots_;  // by owner with CacheShare::kNone, else one

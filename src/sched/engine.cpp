@@ -24,6 +24,14 @@ CalibrationCacheOptions calibration_of(const EngineOptions& options) {
   return calibration;
 }
 
+std::vector<CacheTier*> tiers_of(const std::unique_ptr<CacheTier>& memory,
+                                 const std::unique_ptr<CacheTier>& folder) {
+  std::vector<CacheTier*> tiers;
+  if (memory) tiers.push_back(memory.get());
+  if (folder) tiers.push_back(folder.get());
+  return tiers;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& model,
@@ -35,26 +43,33 @@ Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& mod
   FT_TRY(check_memory(resident, options.decoder));
   if (resident.weights == 0 && memory.weights > 0)
     log_warn(page_cache_warning(memory, model.target.bytes_per_step()));
-  std::unique_ptr<CacheFolder> folder;
+  std::unique_ptr<CacheTier> memory_tier, folder;
   if (!options.folder.directory.empty()) {
-    FT_ASSIGN(folder, CacheFolder::open(options.folder));  // an owned folder fails before packing
+    FT_ASSIGN(folder, CacheTier::open(options.folder));  // an owned folder fails before packing
   }
   EngineOptions started = options;
   if (folder) started.folder.directory = folder->directory();
   FT_ASSIGN(std::unique_ptr<Decoder> decoder, Decoder::make(backend, model, options.decoder));
+  if (options.memory_tier_bytes > 0 && decoder->room().snapshots > 0) {
+    CacheTierOptions tier;
+    tier.limit_bytes = options.memory_tier_bytes;
+    FT_ASSIGN(memory_tier, CacheTier::open(tier));
+    FT_TRY(memory_tier->start(decoder->snapshots()));
+  }
   if (folder) FT_TRY(folder->start(decoder->snapshots()));
   memory.weights = decoder->packed_bytes();
   std::unique_ptr<Engine> engine(
-      new Engine(std::move(decoder), std::move(folder), memory, tokenizer, started));
+      new Engine(std::move(decoder), std::move(memory_tier), std::move(folder), memory, tokenizer, started));
   std::unique_lock lock(engine->mutex_);
   engine->wake_.wait(lock, [&] { return engine->calibrated_; });
   lock.unlock();
   return engine;
 }
 
-Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> folder,
-               const MemoryReport& memory, const Tokenizer& tokenizer, const EngineOptions& options)
+Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheTier> memory_tier,
+               std::unique_ptr<CacheTier> folder, const MemoryReport& memory, const Tokenizer& tokenizer, const EngineOptions& options)
     : decoder_(std::move(decoder)),
+      memory_tier_(std::move(memory_tier)),
       folder_(std::move(folder)),
       options_(options),
       memory_(memory),
@@ -62,7 +77,7 @@ Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> fo
       recall_file_(options.recall_file),
       scheduler_(
           *decoder_, tokenizer, format_of(options, decoder_->model()),
-          {options.unread_ms, options.snapshot_tokens, options.now_ms, folder_.get(), options.cache_share}),
+          {options.unread_ms, options.snapshot_tokens, options.now_ms, tiers_of(memory_tier_, folder_), options.cache_share}),
       thread_([this] { loop(); }) {}
 
 Engine::~Engine() {
@@ -124,7 +139,9 @@ CacheReport Engine::cache() const {
     const std::lock_guard lock(mutex_);
     report = cache_;
   }
-  if (folder_) folder_->report(report);  // includes what was written since the last step
+  // With what was written since the last step.
+  if (memory_tier_) report.memory = memory_tier_->report();
+  if (folder_) report.disk = folder_->report();
   return report;
 }
 

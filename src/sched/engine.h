@@ -28,7 +28,8 @@ struct EngineOptions {
   std::int64_t memory_bytes = 0;      // limit for everything; 0: what the machine has left
   bool weights_mapped = false;        // the backend maps packed weights, which may be larger than that
   std::int64_t snapshot_tokens = -1;  // SchedulerOptions::snapshot_tokens
-  CacheFolderOptions folder;          // the prefix cache's second tier, if it names a directory
+  std::int64_t memory_tier_bytes = 0;  // of this machine, below the snapshots of a device; 0: none
+  CacheTierOptions folder;             // the prefix cache's last tier, if it names a directory
   CacheShare cache_share = CacheShare::kSpeed;
   CalibrationCacheOptions costs;            // the calibration cache, if it names a file
   RecallFileOptions recall_file;            // texts of the drafter recall, if it names a file
@@ -53,7 +54,7 @@ class Engine {
   CacheReport cache() const;
   /// What the cache holds and did for one SlotOptions::owner, as if the others were not there.
   CacheReport cache_of(std::uint64_t owner) const;
-  /// The folder of the cache's second tier, with its number if it has one; empty if there is none.
+  /// The folder of the cache's last tier, with its number if it has one; empty if there is none.
   const std::string& cache_directory() const { return options_.folder.directory; }
   /// The source of the calibration at the start, as a word (sched/calibration/calibration_cache.h).
   const char* cost_source() const { return costs_.source(); }
@@ -79,7 +80,8 @@ class Engine {
   int vocabulary() const { return decoder_->model().facts.vocabulary; }
 
  private:
-  Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheFolder> folder, const MemoryReport& memory,
+  Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheTier> memory_tier,
+         std::unique_ptr<CacheTier> folder, const MemoryReport& memory,
          const Tokenizer& tokenizer, const EngineOptions& options);
   void loop();
   bool wait_for_work();
@@ -89,7 +91,7 @@ class Engine {
   bool over() const { return waiting_.empty() && idle_; }
 
   std::unique_ptr<Decoder> decoder_;
-  std::unique_ptr<CacheFolder> folder_;  // null: no folder
+  std::unique_ptr<CacheTier> memory_tier_, folder_;  // null: there is none
   const EngineOptions options_;
   const MemoryReport memory_;
   CalibrationCache costs_;  // belongs to the engine thread; unchanged since calibrated_

@@ -84,7 +84,7 @@ TEST_F(CachedEngine, ARestartOnTheSameFolderGivesTheColdTokens) {
       EXPECT_EQ(warm.report.speculation.accepted_at, reference.report.speculation.accepted_at) << life;
       EXPECT_EQ(warm.report.speculation.drafted > 0, kind != DrafterKind::kNone);
       EXPECT_EQ(warm.report.cached_tokens > 80, life > 0) << life;
-      EXPECT_EQ(engine_->cache().disk_hits, life > 0 ? 1 : 0);
+      EXPECT_EQ(engine_->cache().disk->hits, life > 0 ? 1 : 0);
       turn = next_turn(turn, warm.tokens, "Now multiply them.");
     }
     engine_.reset();
@@ -103,7 +103,7 @@ TEST_F(CachedEngine, AFolderOfKeysOf16BitsIsNotReadWith8ButItsOwnIs) {
     const std::vector<std::int32_t> tokens = cold(request).tokens;
     for (int life = 0; life < 2; ++life) {
       start(options_);
-      EXPECT_EQ(engine_->cache().disk_files > 0, life > 0) << kv_bits << " bits, life " << life;
+      EXPECT_EQ(engine_->cache().disk->files > 0, life > 0) << kv_bits << " bits, life " << life;
       const Collected warm = answer(request);
       EXPECT_EQ(warm.tokens, tokens) << kv_bits << " bits, life " << life;
       EXPECT_EQ(warm.report.cached_tokens > 80, life > 0) << kv_bits << " bits, life " << life;
@@ -120,12 +120,12 @@ TEST_F(CachedEngine, ClearingEmptiesTheFolderAndASecondEngineIsRefusedIt) {
   RequestFields request = fields("Write a Python function that adds two numbers.", DrafterKind::kAuto, 8);
   request.prompt.insert(request.prompt.begin(), 80, 300);
   answer(request);
-  while (engine_->cache().disk_files == 0) continue;
+  while (engine_->cache().disk->files == 0) continue;
   const auto second = Engine::start(*backend_, *model_, *tokenizer_, options_);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, Code::kBusy);
   engine_->clear_cache();
-  while (engine_->cache().disk_files > 0) continue;
+  while (engine_->cache().disk->files > 0) continue;
   EXPECT_EQ(answer(request).report.cached_tokens, 0);
   engine_.reset();
   std::filesystem::remove_all(folder);

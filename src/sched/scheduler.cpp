@@ -30,7 +30,7 @@ Scheduler::Scheduler(Decoder& decoder, const Tokenizer& tokenizer, const ChatFor
       tokenizer_(tokenizer),
       marks_(tokenizer, decoder.model().facts.eos_ids, format),
       options_(with_clock(std::move(options))),
-      cache_(decoder.room(), decoder.options().cache_bytes, options_.folder, options_.cache_share) {
+      cache_(decoder.room(), decoder.options().cache_bytes, options_.tiers, options_.cache_share) {
   status_.slots = decoder.options().slots;
   decoder_.meanwhile([this] { deliver(); });
 }

@@ -28,7 +28,7 @@ struct SchedulerOptions {
   double unread_ms = 60'000;          // how long a mailbox may stay full
   std::int64_t snapshot_tokens = -1;  // between the first snapshots of a long prompt; -1: what suits; 0: none
   std::function<double()> now_ms;     // empty: the machine's steady clock
-  CacheFolder* folder = nullptr;      // the prefix cache's second tier; outlives the scheduler
+  std::vector<CacheTier*> tiers = {};  // of the prefix cache, the fastest first; they outlive the scheduler
   CacheShare cache_share = CacheShare::kSpeed;
 };
 

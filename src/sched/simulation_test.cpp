@@ -120,11 +120,11 @@ class Simulation : public testing::Test {
   Storm run(unsigned seed, int steps, std::int64_t cache_bytes, const std::string& directory = {}) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", FORETOKEN_SEED=" + std::to_string(storm_seed()));
     ToyDecoder decoder(kSlots, {}, 160, cache_bytes);
-    std::unique_ptr<CacheFolder> folder;
+    std::unique_ptr<CacheTier> folder;
     if (!directory.empty()) {
-      CacheFolderOptions options;
+      CacheTierOptions options;
       options.directory = directory, options.limit_bytes = std::int64_t{4} << 20;
-      folder = std::move(*CacheFolder::open(options));
+      folder = std::move(*CacheTier::open(options));
       EXPECT_TRUE(folder->start(decoder->snapshots()).ok());
     }
     const int blocks = decoder->pool().free_blocks(), slots = decoder->pool().free_slots();
@@ -134,7 +134,7 @@ class Simulation : public testing::Test {
     std::mt19937 random(seed + storm_seed());
     {
       Scheduler scheduler(*decoder, tokenizer_, choose_chat_format("qwen3_5", ""),
-                          {kUnreadMs, 48, [this] { return now_ += 0.25; }, folder.get()});
+                          {kUnreadMs, 48, [this] { return now_ += 0.25; }, {folder.get()}});
       std::deque<std::unique_ptr<Job>> waiting;
       for (int step = 0; step < steps || !clients_.empty(); ++step) {
         now_ += static_cast<double>(random() % 20);
@@ -151,9 +151,7 @@ class Simulation : public testing::Test {
       clients_.clear();
     }
     if (folder) {
-      CacheReport report;
-      folder->report(report);
-      storm.loaded = report.disk_hits;
+      storm.loaded = folder->report().hits;
     }
     folder.reset();
     EXPECT_EQ(decoder->pool().free_blocks(), blocks) << "blocks were not returned";

@@ -113,16 +113,20 @@ void cached(Exposition& text, const EngineStatus& engine, const CacheReport& cac
   count(text, "foretoken_reused_tokens_total", "Prompt tokens that were not computed again.",
         number(engine.reused_tokens));
   measure(text, "foretoken_cache_bytes", "Memory used by cached snapshots.", number(cache.bytes));
-  measure(text, "foretoken_cache_disk_files", "Snapshot files in the cache folder.",
-          number(cache.disk_files));
-  measure(text, "foretoken_cache_disk_bytes", "Total size of the snapshot files.", number(cache.disk_bytes));
+  const CacheTierReport memory = cache.memory.value_or(CacheTierReport{});
+  measure(text, "foretoken_cache_memory_files", "Snapshots of a GPU that are kept in the machine's memory.",
+          number(memory.files));
+  measure(text, "foretoken_cache_memory_bytes", "Memory that these take.", number(memory.bytes));
+  measure(text, "foretoken_cache_memory_limit_bytes", "Max memory for these.", number(memory.limit_bytes));
+  count(text, "foretoken_cache_memory_loads_total", "Prompts that reused one of these.", number(memory.hits));
+  const CacheTierReport disk = cache.disk.value_or(CacheTierReport{});
+  measure(text, "foretoken_cache_disk_files", "Snapshot files in the cache folder.", number(disk.files));
+  measure(text, "foretoken_cache_disk_bytes", "Total size of the snapshot files.", number(disk.bytes));
   measure(text, "foretoken_cache_disk_limit_bytes", "Max total size of the snapshot files.",
-          number(cache.disk_limit_bytes));
-  count(text, "foretoken_cache_disk_loads_total", "Prompts that reused a snapshot file.",
-        number(cache.disk_hits));
-  count(text, "foretoken_cache_disk_written_total", "Snapshot files written.", number(cache.disk_written));
-  count(text, "foretoken_cache_disk_dropped_total", "Unusable snapshot files removed.",
-        number(cache.disk_dropped));
+          number(disk.limit_bytes));
+  count(text, "foretoken_cache_disk_loads_total", "Prompts that reused a snapshot file.", number(disk.hits));
+  count(text, "foretoken_cache_disk_written_total", "Snapshot files written.", number(disk.written));
+  count(text, "foretoken_cache_disk_dropped_total", "Unusable snapshot files removed.", number(disk.dropped));
 }
 
 /// Figures that this machine does not tell are left out.

@@ -11,6 +11,8 @@
 namespace ft {
 namespace {
 
+constexpr Timeline::Rows kTargetRows{"target"};
+
 /// In the machine's memory: as many snapshots as the bytes pay for, each with a block of its own, and as many
 /// blocks. Memory is taken at the first use, and the cache keeps within the bytes.
 void count_room(const DecoderOptions& options, int blocks_each, SnapshotRoom& room) {
@@ -40,7 +42,7 @@ void divide_room(const DecoderOptions& options, int blocks_each, SnapshotRoom& r
 
 bool Snapshot::write_to(ByteSink& sink) const {
   const auto drafter = static_cast<std::uint8_t>(draft ? draft->drafter() + 1 : 0);
-  return timeline.write_to(sink) && put_value(sink, drafter) && (!draft || draft->write_to(sink));
+  return timeline.write_to(sink, kTargetRows) && put_value(sink, drafter) && (!draft || draft->write_to(sink));
 }
 
 Result<Snapshot> Snapshots::take(const Slot& slot) const {
@@ -54,7 +56,7 @@ Result<Snapshot> Snapshots::take(const Slot& slot) const {
 }
 
 Result<Snapshot> Snapshots::read(ByteSource& source) const {
-  FT_ASSIGN(Timeline timeline, Timeline::read_from(assembly_.pool(), source));
+  FT_ASSIGN(Timeline timeline, Timeline::read_from(assembly_.pool(), source, kTargetRows));
   Snapshot snapshot{std::move(timeline), nullptr};
   std::uint8_t drafter = 0;
   if (!get_value(source, drafter) || snapshot.high() < 1) {

@@ -123,12 +123,22 @@ class Timeline {
   /// Forgets everything, also that it was lost. No transaction may be open.
   void clear();
 
+  /// What the rows of a timeline depend on besides the program: row r on the first r + 1 + `ahead` tokens of
+  /// the sequence, and on whatever `kind` names.
+  struct Rows {
+    std::string_view kind;
+    std::int64_t ahead = 0;
+  };
+  /// Rows of full blocks that a sink may store once for all sequences that share them, kSharedRows at a time.
+  static constexpr std::int64_t kSharedRows = 512;
+  static_assert(kSharedRows % kBlockRows == 0);
+
   /// Writes the whole timeline as bytes that only the same program on the same backend can read. Any thread
   /// may call it while no other changes the timeline. False if the sink did not take all.
-  bool write_to(ByteSink& sink) const;
+  bool write_to(ByteSink& sink, const Rows& rows) const;
   /// Reads what write_to() wrote into new blocks and a new slot: kCorrupt if the bytes are not a timeline,
   /// kExhausted without room.
-  static Result<Timeline> read_from(TimelinePool& pool, ByteSource& source);
+  static Result<Timeline> read_from(TimelinePool& pool, ByteSource& source, const Rows& rows);
 
  private:
   friend class Txn;

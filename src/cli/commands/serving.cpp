@@ -37,18 +37,28 @@ std::string megabytes(std::int64_t bytes) {
   return fmt::format("{:.0f} MB", static_cast<double>(bytes) / 1e6);
 }
 
-/// Empty if there is no cache folder.
-std::string folder_line(const Engine& engine) {
-  if (engine.cache_directory().empty()) return {};
+/// A line for each tier below the prefix cache.
+std::string tier_lines(const Engine& engine) {
   const CacheReport cache = engine.cache();
-  return fmt::format("  folder    {} in {} files, limit {}, in {}\n", megabytes(cache.disk_bytes),
-                     cache.disk_files, megabytes(cache.disk_limit_bytes), engine.cache_directory());
+  std::string lines;
+  if (cache.memory) {
+    lines += fmt::format("  then      up to {} of this machine's memory keep what leaves the GPU\n",
+                         megabytes(cache.memory->limit_bytes));
+  }
+  if (cache.disk) {
+    lines += fmt::format("  folder    {} in {} files, limit {}, in {}\n", megabytes(cache.disk->bytes),
+                         cache.disk->files, megabytes(cache.disk->limit_bytes), engine.cache_directory());
+  }
+  return lines;
 }
 
 void add_cache_flags(FlagSet& flags, ServeOptions& serve) {
   flags.add("cache-mb", "N", reads_auto_or(serve.cache_mb, 0, 1 << 20),
             "Memory of the prefix cache in MB; auto (default): what weights, slots and other programs leave; "
             "0: off");
+  flags.add("cache-host-mb", "N", reads_auto_or(serve.cache_host_mb, 0, 1 << 24),
+            "With a GPU: this machine's memory in MB that keeps the prefix cache too, for what leaves the GPU; "
+            "auto (default): eight prompts of the whole context, at most half of what is free; 0: none");
   flags.add("cache-dir", "DIR", reads_text(serve.cache_dir),
             "Also keep the prefix cache on disk across restarts: a folder, or auto (a folder of the cache "
             "folder for this model and backend) (default: memory only)");
@@ -148,10 +158,18 @@ RecallFileOptions recall_file_options(const Model& model, const std::string& fol
   return {(std::filesystem::path(folder) / (key.substr(0, 16) + ".texts")).string(), key};
 }
 
+/// Bytes of this machine's memory that keep what leaves a GPU's; 0 where the backend works in that memory.
+std::int64_t host_cache_bytes(const LoadedModel& loaded, const ServeOptions& choice) {
+  if (!loaded.plan.on_device || loaded.backend->name() == "metal" || loaded.plan.cache_bytes == 0) return 0;
+  if (choice.cache_host_mb >= 0) return static_cast<std::int64_t>(choice.cache_host_mb) << 20;
+  constexpr std::int64_t kMin = std::int64_t{4096} << 20, kPrompts = 8;
+  return std::min(std::max(kMin, kPrompts * loaded.plan.prompt_bytes), memory_facts().available / 2);
+}
+
 /// The folder of `--cache-dir`; for auto one of this model's weights and this backend's arithmetic.
-Result<CacheFolderOptions> cache_folder(const LoadedModel& loaded, const ServeOptions& choice) {
+Result<CacheTierOptions> cache_folder(const LoadedModel& loaded, const ServeOptions& choice) {
   namespace fs = std::filesystem;
-  CacheFolderOptions folder;
+  CacheTierOptions folder;
   FT_ASSIGN(folder.source, bits_of(loaded.model));
   folder.directory = choice.cache_dir;
   folder.numbered = choice.cache_dir == "auto";
@@ -222,6 +240,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.cache_share = choice.cache_share == "keys"   ? CacheShare::kKeys
                         : choice.cache_share == "none" ? CacheShare::kNone
                                                        : CacheShare::kSpeed;
+  options.memory_tier_bytes = host_cache_bytes(loaded, choice);
   if (!choice.cache_dir.empty()) {
     FT_ASSIGN(options.folder, cache_folder(loaded, choice));
   }
@@ -379,7 +398,7 @@ std::string serving_screen(const LoadedModel& loaded, const Engine& engine, cons
       model_info.version, model_info.id, url, model_info.family, model_info.quantisation, model_info.backend,
       drafter, megabytes(decoder.packed_bytes()),
       megabytes(engine.memory().key_values + engine.memory().states), model_info.slots, model_info.context,
-      megabytes(engine.memory().cache), memory_lines(loaded, choice), folder_line(engine),
+      megabytes(engine.memory().cache), memory_lines(loaded, choice), tier_lines(engine),
       loaded.load_ms / 1e3, page, url, url);
   if (!is_loopback(options.host) && options.api_keys.empty() && options.admin_keys.empty()) {
     screen +=

@@ -23,6 +23,7 @@ struct ServeOptions {
   int queue = 256;
   int grace_s = 30;
   int cache_mb = -1;                  // -1: auto
+  int cache_host_mb = -1;             // -1: auto
   int lookup_memory_mb = 64;          // 0: off
   std::string lookup_memory;          // folder; empty: none
   std::string cache_dir;              // auto or a folder; empty: none

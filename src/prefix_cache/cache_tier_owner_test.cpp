@@ -25,11 +25,11 @@ Tokens counted(int count, int first = 0) {
 struct Life {
   explicit Life(const std::string& directory, CacheShare share = CacheShare::kSpeed)
       : decoder(1, {}, 256, kBytes) {
-    CacheFolderOptions options;
+    CacheTierOptions options;
     options.directory = directory;
-    folder = std::move(*CacheFolder::open(options));
+    folder = std::move(*CacheTier::open(options));
     EXPECT_TRUE(folder->start(decoder->snapshots()).ok());
-    cache = std::make_unique<PrefixCache>(decoder->room(), kBytes, folder.get(), share);
+    cache = std::make_unique<PrefixCache>(decoder->room(), kBytes, std::vector{folder.get()}, share);
   }
   void store(const Tokens& tokens, const CacheUser& user) {
     cache->store(
@@ -50,13 +50,11 @@ struct Life {
     return {result.hit.length, result.shown};
   }
   std::int64_t files() const {
-    CacheReport report;
-    folder->report(report);
-    return report.disk_files;
+    return folder->report().files;
   }
 
   ToyDecoder decoder;
-  std::unique_ptr<CacheFolder> folder;
+  std::unique_ptr<CacheTier> folder;
   std::unique_ptr<PrefixCache> cache;
 };
 

@@ -1,4 +1,4 @@
-#include "prefix_cache/cache_folder.h"
+#include "prefix_cache/cache_tier.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -22,7 +22,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".ftcache";
-constexpr std::string_view kPart = ".part";
+constexpr std::string_view kPart = DiskStore::kPart;
+constexpr const char* kRowsGone = "rows that it shares with others are gone";
 constexpr const char* kLockFile = "foretoken.lock";
 
 std::string name_of(std::span<const std::int32_t> tokens, bool drafts) {
@@ -31,9 +32,9 @@ std::string name_of(std::span<const std::int32_t> tokens, bool drafts) {
 }
 
 /// True if this folder gives such names; other files belong to others.
-bool is_ours(std::string_view name) {
-  if (!name.ends_with(kEnding)) return false;
-  name.remove_suffix(kEnding.size());
+bool is_ours(std::string_view name, std::string_view ending) {
+  if (!name.ends_with(ending)) return false;
+  name.remove_suffix(ending.size());
   if (name.ends_with('d') && name.size() > kFingerprintDigits) name.remove_suffix(1);
   return name.size() == kFingerprintDigits &&
          name.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -48,11 +49,23 @@ Error unusable(const std::string& directory, const std::string& why) {
 
 }  // namespace
 
-Result<std::unique_ptr<CacheFolder>> CacheFolder::open(const CacheFolderOptions& options) {
+CacheTier::CacheTier(CacheTierOptions options)
+    : options_(std::move(options)),
+      store_(options_.directory.empty() ? std::unique_ptr<CacheStore>(std::make_unique<MemoryStore>())
+                                        : std::make_unique<DiskStore>(options_.directory)),
+      rows_(*store_) {}
+
+std::string CacheTier::title() const {
+  return options_.directory.empty() ? "the cache in the machine's memory"
+                                    : "the cache folder " + options_.directory;
+}
+
+Result<std::unique_ptr<CacheTier>> CacheTier::open(const CacheTierOptions& options) {
+  if (options.directory.empty()) return std::unique_ptr<CacheTier>(new CacheTier(options));
   for (int number = 1;; ++number) {
-    CacheFolderOptions one = options;
+    CacheTierOptions one = options;
     if (number > 1) one.directory += fmt::format("-{}", number);
-    std::unique_ptr<CacheFolder> folder(new CacheFolder(std::move(one)));
+    std::unique_ptr<CacheTier> folder(new CacheTier(std::move(one)));
     const Status taken = folder->take_lock();
     if (taken.ok()) return folder;
     if (!options.numbered || taken.error().code != Code::kBusy || number == kMaxNumbered)
@@ -60,7 +73,7 @@ Result<std::unique_ptr<CacheFolder>> CacheFolder::open(const CacheFolderOptions&
   }
 }
 
-Status CacheFolder::take_lock() {
+Status CacheTier::take_lock() {
   const std::string& directory = options_.directory;
   std::error_code failed;
   const bool made = fs::create_directories(directory, failed);
@@ -81,7 +94,7 @@ Status CacheFolder::take_lock() {
                            directory)};
 }
 
-CacheFolder::~CacheFolder() {
+CacheTier::~CacheTier() {
   if (writer_.joinable()) {
     std::unique_lock lock(mutex_);
     stopping_ = true;
@@ -97,65 +110,76 @@ CacheFolder::~CacheFolder() {
   if (lock_ >= 0) ::close(lock_);
 }
 
-Status CacheFolder::start(const Snapshots& snapshots) {
+Status CacheTier::start(const Snapshots& snapshots) {
   FT_ASSERT(snapshots_ == nullptr);
   snapshots_ = &snapshots;
   if (snapshots.room().snapshots == 0) {
-    return Error{Code::kInvalid,
-                 fmt::format("the cache folder {} needs a memory cache for at least one snapshot; "
-                             "raise --cache-mb or omit --cache-dir",
-                             options_.directory)};
+    return Error{Code::kInvalid, fmt::format("{} needs a memory cache for at least one snapshot; "
+                                             "raise --cache-mb or omit --cache-dir",
+                                             title())};
   }
   identity_ = fingerprint(options_.source + "\n" + snapshots.state_identity());
   done_.reserve(2 * kMaxWaiting);
-  FT_TRY(read_heads());
+  if (!options_.directory.empty()) FT_TRY(read_heads());
   make_room(0);
   writer_ = std::thread([this] { write_offered(); });
   return {};
 }
 
 /// Reads the file headers, the least recently used first, so that these are evicted first again.
-Status CacheFolder::read_heads() {
+Status CacheTier::read_heads() {
   std::vector<std::pair<fs::file_time_type, std::string>> found;
+  std::vector<std::string> rows;
   std::error_code failed;
   for (fs::directory_iterator entry(options_.directory, failed), end; !failed && entry != end;
        entry.increment(failed)) {
     std::string name = entry->path().filename().string();
     std::error_code gone;
-    if (is_ours(name)) found.emplace_back(entry->last_write_time(gone), name);
+    if (is_ours(name, kEnding)) found.emplace_back(entry->last_write_time(gone), name);
+    if (is_ours(name, RowGroup::kEnding)) rows.push_back(name);
+    if (!name.ends_with(kPart)) continue;
     // It is from a process that was killed, because this process has the lock.
-    if (name.ends_with(kPart) && is_ours(name.substr(0, name.size() - kPart.size())))
-      fs::remove(entry->path(), gone);
+    const auto whole = std::string_view(name).substr(0, name.size() - kPart.size());
+    if (is_ours(whole, kEnding) || is_ours(whole, RowGroup::kEnding)) fs::remove(entry->path(), gone);
   }
   if (failed) return unusable(options_.directory, failed.message());
   std::sort(found.begin(), found.end());
+  for (const std::string& name : rows) {
+    const Result<CacheFileReader> file = CacheFileReader::open(*store_, name, identity_);
+    if (file.ok()) rows_.found(name.substr(0, kFingerprintDigits), file->bytes());
+    if (!file.ok()) store_->remove(name);  // a snapshot that needs it tells of it
+  }
   Dropped dropped;
   for (const auto& [time, name] : found) check_file(name, dropped);
+  rows_.release_unneeded();
   if (dropped.damaged > 0) {
-    log_warn(fmt::format("the cache folder {}: {} damaged {} removed ({})", options_.directory,
-                         dropped.damaged, dropped.damaged == 1 ? "file was" : "files were", dropped.first));
+    log_warn(fmt::format("{}: {} damaged {} removed ({})", title(), dropped.damaged, dropped.damaged == 1 ? "file was" : "files were", dropped.first));
   }
   if (dropped.foreign > 0) {
     log_warn(fmt::format(
-        "the cache folder {}: {} from another model, backend or program removed", options_.directory,
+        "{}: {} from another model, backend or program removed", title(),
         dropped.foreign == 1 ? "1 file was" : fmt::format("{} files were", dropped.foreign)));
   }
   return {};
 }
 
-void CacheFolder::check_file(const std::string& name, Dropped& dropped) {
-  const Result<CacheFileReader> file = CacheFileReader::open(path(name), identity_);
-  if (file.ok()) return add({name, file->place(), OwnerSet(file->place().owner), file->bytes()});
+void CacheTier::check_file(const std::string& name, Dropped& dropped) {
+  const Result<CacheFileReader> file = CacheFileReader::open(*store_, name, identity_);
+  const auto has_rows = [this](const std::string& rows) { return rows_.has(rows); };
+  if (file.ok() && std::ranges::all_of(file->shared(), has_rows)) {
+    rows_.hold(file->shared());
+    return add({name, file->place(), OwnerSet(file->place().owner), file->bytes(), file->shared()});
+  }
   ++dropped_;
-  ++(file.error().code == Code::kUnsupported ? dropped.foreign : dropped.damaged);
-  if (dropped.first.empty()) dropped.first = name + ": " + file.error().message;
-  std::error_code gone;
-  fs::remove(path(name), gone);
+  const bool foreign = !file.ok() && file.error().code == Code::kUnsupported;
+  ++(foreign ? dropped.foreign : dropped.damaged);
+  if (dropped.first.empty()) dropped.first = name + ": " + (file.ok() ? kRowsGone : file.error().message);
+  store_->remove(name);
 }
 
 // ---- what is stored
 
-std::string CacheFolder::offer(std::span<const std::int32_t> tokens,
+std::string CacheTier::offer(std::span<const std::int32_t> tokens,
                                const std::shared_ptr<const Snapshot>& snapshot, const OwnerSet& owners) {
   if (static_cast<std::int64_t>(tokens.size()) < kMinTokens) return {};
   const bool drafts = snapshot->draft != nullptr;
@@ -178,12 +202,12 @@ std::string CacheFolder::offer(std::span<const std::int32_t> tokens,
   return name;
 }
 
-void CacheFolder::own(const std::string& name, std::uint64_t owner) {
+void CacheTier::own(const std::string& name, std::uint64_t owner) {
   const std::lock_guard lock(mutex_);
   if (const auto at = files_.find(name); at != files_.end()) at->second.owners.add(owner);
 }
 
-std::int64_t CacheFolder::size_of(const Snapshot& snapshot, std::size_t tokens) const {
+std::int64_t CacheTier::size_of(const Snapshot& snapshot, std::size_t tokens) const {
   const SnapshotRoom& room = snapshots_->room();
   const auto blocks = [](std::span<const std::int32_t> list) {
     return static_cast<std::int64_t>(list.size());
@@ -197,7 +221,7 @@ std::int64_t CacheFolder::size_of(const Snapshot& snapshot, std::size_t tokens) 
 
 /// True if the writer can take one more; the mutex must be held. A snapshot that waits cannot leave memory,
 /// so those that wait may take half of the cache.
-bool CacheFolder::takes(const std::string& name, std::int64_t bytes) {
+bool CacheTier::takes(const std::string& name, std::int64_t bytes) {
   if (stopping_ || bytes > options_.limit_bytes || steady_ns() < rest_until_ns_) return false;
   if (writing_ == name) return false;
   for (const Offered& offered : waiting_) {
@@ -207,12 +231,12 @@ bool CacheFolder::takes(const std::string& name, std::int64_t bytes) {
          (waiting_bytes_ == 0 || waiting_bytes_ + bytes <= snapshots_->max_bytes() / 2);
 }
 
-void CacheFolder::collect() {
+void CacheTier::collect() {
   const std::lock_guard lock(mutex_);
   done_.clear();  // keeps its capacity: the writer allocates nothing
 }
 
-void CacheFolder::used(const std::string& name) {
+void CacheTier::used(const std::string& name) {
   constexpr std::int64_t kTouchNs = 60'000'000'000;
   {
     const std::lock_guard lock(mutex_);
@@ -223,10 +247,10 @@ void CacheFolder::used(const std::string& name) {
     if (at->second.touched_ns != 0 && now - at->second.touched_ns < kTouchNs) return;
     at->second.touched_ns = now;
   }
-  ::utimensat(AT_FDCWD, path(name).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);  // keeps the order after a restart
+  store_->touch(name);  // keeps the order after a restart
 }
 
-void CacheFolder::clear() {
+void CacheTier::clear() {
   std::vector<std::string> names;
   {
     std::unique_lock lock(mutex_);
@@ -236,16 +260,13 @@ void CacheFolder::clear() {
     changed_.wait(lock, [this] { return sharing_ == nullptr; });
     stop_ = false;
     for (const auto& [name, file] : files_) names.push_back(name);
-    by_place_.clear();
-    files_.clear();
-    bytes_ = 0;
+    for (const std::string& name : names) forget(name);
   }
-  std::error_code gone;
-  for (const std::string& name : names) fs::remove(path(name), gone);
+  remove(names);
   collect();
 }
 
-void CacheFolder::clear(std::uint64_t owner) {
+void CacheTier::clear(std::uint64_t owner) {
   std::vector<std::string> names;
   const auto only_this = [owner](const OwnerSet& owners) {
     return owners.has(owner) && owners.all().size() == 1;
@@ -265,14 +286,13 @@ void CacheFolder::clear(std::uint64_t owner) {
     }
     for (const std::string& name : names) forget(name);
   }
-  std::error_code gone;
-  for (const std::string& name : names) fs::remove(path(name), gone);
+  remove(names);
   collect();
 }
 
 // ---- what is found
 
-std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t> prompt, bool drafts,
+std::optional<CacheTier::Match> CacheTier::find(std::span<const std::int32_t> prompt, bool drafts,
                                                     std::int64_t known, double row_ms, bool alone,
                                                     std::optional<std::uint64_t> only) {
   const double max_ms = alone ? kMaxLoadAloneMs : kMaxLoadMs;
@@ -306,23 +326,24 @@ std::optional<CacheFolder::Match> CacheFolder::find(std::span<const std::int32_t
 }
 
 /// True if reading takes less time than computing, and not too long.
-bool CacheFolder::worth(const File& file, std::int64_t tokens, double row_ms, double max_ms) {
-  const double ms = static_cast<double>(file.bytes) * byte_ms_;
+bool CacheTier::worth(const File& file, std::int64_t tokens, double row_ms, double max_ms) {
+  const double ms = static_cast<double>(file.bytes + rows_.bytes_of(file.shared)) * byte_ms_;
   if (ms <= max_ms && (row_ms <= 0 || ms <= static_cast<double>(tokens) * row_ms)) return true;
   byte_ms_ *= 0.95;  // one slow moment of the disk must not count for ever
   return false;
 }
 
-Result<Snapshot> CacheFolder::load(const Match& match) {
+Result<Snapshot> CacheTier::load(const Match& match) {
   const std::int64_t start = steady_ns();
   std::int64_t bytes = 0;
-  Result<Snapshot> snapshot = read(match, bytes);
+  std::string bad_rows;
+  Result<Snapshot> snapshot = read(match, bytes, bad_rows);
   const double ms = static_cast<double>(steady_ns() - start) * 1e-6;
   if (bytes > 0) byte_ms_ += 0.3 * (ms / static_cast<double>(bytes) - byte_ms_);
   if (!snapshot.ok()) {
     const Code code = snapshot.error().code;
     if (code == Code::kExhausted || code == Code::kBusy) return snapshot;
-    return drop(match.name, snapshot.error().message);
+    return drop(match.name, bad_rows, snapshot.error().message);
   }
   used(match.name);
   const std::lock_guard lock(mutex_);
@@ -330,16 +351,19 @@ Result<Snapshot> CacheFolder::load(const Match& match) {
   return snapshot;
 }
 
-/// `bytes`: number of bytes read from the file.
-Result<Snapshot> CacheFolder::read(const Match& match, std::int64_t& bytes) {
-  FT_ASSIGN(CacheFileReader file, CacheFileReader::open(path(match.name), identity_));
-  FT_TRY(file.begin(steady_ns() + static_cast<std::int64_t>(match.max_ms * 1e6)));
+/// `bytes`: number of bytes read from the files. `bad_rows`: the shared file that is to blame for an error.
+Result<Snapshot> CacheTier::read(const Match& match, std::int64_t& bytes, std::string& bad_rows) {
+  const std::int64_t deadline = steady_ns() + static_cast<std::int64_t>(match.max_ms * 1e6);
+  FT_ASSIGN(CacheFileReader file, CacheFileReader::open(*store_, match.name, identity_));
+  FT_TRY(file.begin(deadline));
   std::vector<std::int32_t> tokens;
   const bool read = get_list(file, tokens);
   if (read && tokens != match.tokens) return Error{Code::kCorrupt, "its tokens differ from its header"};
-  Result<Snapshot> snapshot = snapshots_->read(file);
-  bytes = file.bytes() - file.left();
-  if (!file.error().message.empty()) return file.error();
+  SnapshotReader source(*store_, file, match.tokens, identity_, deadline);
+  Result<Snapshot> snapshot = snapshots_->read(source);
+  bytes = file.bytes() - file.left() + source.bytes();
+  bad_rows = source.bad_rows();
+  if (!source.error().message.empty()) return source.error();
   if (!snapshot.ok()) return snapshot;
   if (snapshot->high() != file.place().high || snapshot->low() > file.place().low ||
       (snapshot->draft != nullptr) != file.place().drafts) {
@@ -348,25 +372,33 @@ Result<Snapshot> CacheFolder::read(const Match& match, std::int64_t& bytes) {
   return snapshot;
 }
 
-Error CacheFolder::drop(const std::string& name, const std::string& why) {
+Error CacheTier::drop(const std::string& name, const std::string& bad_rows, const std::string& why) {
+  std::vector<std::string> names;
   {
     const std::lock_guard lock(mutex_);
     if (!files_.contains(name)) return Error{Code::kCorrupt, why};  // evicted meanwhile
-    forget(name);
-    ++dropped_;
+    for (const auto& [other, file] : files_) {
+      const bool shares = !bad_rows.empty() && std::ranges::find(file.shared, bad_rows) != file.shared.end();
+      if (other == name || shares) names.push_back(other);
+    }
+    for (const std::string& one : names) forget(one);
+    dropped_ += static_cast<std::int64_t>(names.size());
   }
-  std::error_code gone;
-  fs::remove(path(name), gone);
-  log_warn(fmt::format("the cache folder {}: {} was removed: {}", options_.directory, name, why));
+  remove(names);
+  const bool one = names.size() == 1;
+  log_warn(fmt::format("{}: {} {} removed: {}", title(),
+                       one ? name : fmt::format("{} files that share rows", names.size()),
+                       one ? "was" : "were", why));
   return Error{Code::kCorrupt, why};
 }
 
-void CacheFolder::report(CacheReport& report) const {
+CacheTierReport CacheTier::report() const {
   const std::lock_guard lock(mutex_);
-  report.disk = true;
-  report.disk_files = static_cast<std::int64_t>(files_.size());
-  report.disk_bytes = bytes_, report.disk_limit_bytes = options_.limit_bytes;
-  report.disk_hits = loads_, report.disk_written = written_, report.disk_dropped = dropped_;
+  CacheTierReport report;
+  report.files = static_cast<std::int64_t>(files_.size());
+  report.bytes = bytes_ + rows_.bytes(), report.limit_bytes = options_.limit_bytes;
+  report.hits = loads_, report.written = written_, report.dropped = dropped_;
+  return report;
 }
 
 }  // namespace ft

@@ -1,14 +1,16 @@
-// The prefix cache's second tier: a folder of snapshots as files (prefix_cache/cache_file.h), so that a
-// restart begins warm. The cache offers what it stores. One thread writes it as NAME.part straight from the
-// snapshot, syncs and renames, so a killed program leaves only whole files. The engine never waits for the
-// disk when it stores; a snapshot that the backlog has no room for is not written. If the folder has a
-// longer prefix of a prompt than memory, the engine thread may read it. Reading must take less time than
-// computing it and, while other answers run, less than kMaxLoadMs. A file that is damaged, or of another
-// model, backend or program, is removed, counted and logged. The least recently used files are removed when
-// the budget is used up. One process at a time has a folder (a lock). Other files in it are left alone.
+// A tier below the prefix cache's snapshots: files of snapshots (prefix_cache/cache_file.h) in a folder, so
+// that a restart begins warm, or in this machine's memory, for a device whose own memory is small
+// (prefix_cache/cache_store.h). Rows that snapshots share are stored once (prefix_cache/shared_rows.h). The
+// cache offers what it stores. One thread writes it as NAME.part straight from the snapshot, syncs and
+// renames, so a killed program leaves only whole files. The engine never waits when it stores; a snapshot
+// that the backlog has no room for is not written. If the tier has a longer prefix of a prompt than the
+// snapshots, the engine thread may read it. Reading must take less time than computing it and, while other
+// answers run, less than kMaxLoadMs. A file that is damaged, or of another model, backend or program, is
+// removed, counted and logged. The least recently used files are removed when the budget is used up. One
+// process at a time has a folder (a lock). Other files in it are left alone.
 // Owner: sched/engine.h, or a test; it must end before the decoder. Thread: the engine thread; report() and
 // flush() any; one of its own writes. Errors: of open() and start(); later ones are lines in the log, and
-// serving continues without the folder.
+// serving continues without the tier.
 #pragma once
 
 #include <atomic>
@@ -26,19 +28,20 @@
 #include "prefix_cache/cache_file.h"
 #include "prefix_cache/cache_owner.h"
 #include "prefix_cache/cache_report.h"
+#include "prefix_cache/shared_rows.h"
 #include "speculation/snapshot.h"
 
 namespace ft {
 
-struct CacheFolderOptions {
-  std::string directory;  // empty: no folder
+struct CacheTierOptions {
+  std::string directory;  // of the files; empty: they are in memory
   bool numbered = false;  // where another process has it: its name with -2, -3 and so on to kMaxNumbered
   std::int64_t limit_bytes = std::int64_t{4096} << 20;
   std::string source;       // what a snapshot's bits depend on besides the decoder: weights, program
   double rest_ms = 60'000;  // pause after a failed write until the next try
 };
 
-class CacheFolder {
+class CacheTier {
  public:
   /// Fewer tokens than this are computed again, not written or read.
   static constexpr std::int64_t kMinTokens = 64;
@@ -52,10 +55,10 @@ class CacheFolder {
 
   /// Makes the folder if it is absent, takes its lock and checks that it can be written. kIo with the next
   /// step if it cannot; kBusy if another process has it.
-  static Result<std::unique_ptr<CacheFolder>> open(const CacheFolderOptions& options);
-  ~CacheFolder();
-  CacheFolder(const CacheFolder&) = delete;
-  CacheFolder& operator=(const CacheFolder&) = delete;
+  static Result<std::unique_ptr<CacheTier>> open(const CacheTierOptions& options);
+  ~CacheTier();
+  CacheTier(const CacheTier&) = delete;
+  CacheTier& operator=(const CacheTier&) = delete;
 
   /// Reads the headers of all files and starts the writer. Call it once. The decoder must outlive the folder.
   Status start(const Snapshots& snapshots);
@@ -84,6 +87,7 @@ class CacheFolder {
   /// kCorrupt: the file was unusable and has been removed.
   Result<Snapshot> load(const Match& match);
   void used(const std::string& name);
+  /// Empty if the files are in memory.
   const std::string& directory() const { return options_.directory; }
   /// Removes all files and all waiting snapshots; afterwards it shares no snapshot.
   void clear();
@@ -92,17 +96,17 @@ class CacheFolder {
 
   /// Waits until no snapshot waits to be written.
   void flush();
-  /// Adds the figures of the disk tier.
-  void report(CacheReport& report) const;
+  CacheTierReport report() const;
 
  private:
   struct File {
     std::string name;
     CachePlace place;
     OwnerSet owners;
-    std::int64_t bytes = 0;
-    std::int64_t used = 0;        // order of last uses
-    std::int64_t touched_ns = 0;  // when the file's time was last set
+    std::int64_t bytes = 0;           // its own
+    std::vector<std::string> shared;  // files of rows that it needs, which it holds
+    std::int64_t used = 0;            // order of last uses
+    std::int64_t touched_ns = 0;      // when the file's time was last set
   };
   struct Offered {
     std::string name;
@@ -116,11 +120,13 @@ class CacheFolder {
     std::string first;  // the first damaged file, and why
   };
 
-  explicit CacheFolder(CacheFolderOptions options) : options_(std::move(options)) {}
+  explicit CacheTier(CacheTierOptions options);
   Status take_lock();
   Status read_heads();
   void check_file(const std::string& name, Dropped& dropped);
   std::string path(const std::string& name) const { return options_.directory + "/" + name; }
+  /// What messages call it.
+  std::string title() const;
   std::int64_t size_of(const Snapshot& snapshot, std::size_t tokens) const;
   bool takes(const std::string& name, std::int64_t bytes);
   void write_offered();
@@ -128,14 +134,17 @@ class CacheFolder {
   void let_go(std::int64_t bytes);
   void give_up_waiting(std::optional<std::uint64_t> owner = {});
   bool worth(const File& file, std::int64_t tokens, double row_ms, double max_ms);
-  Result<Snapshot> read(const Match& match, std::int64_t& bytes);
+  Result<Snapshot> read(const Match& match, std::int64_t& bytes, std::string& bad_rows);
   void add(File file);
   void forget(const std::string& name);
+  void remove(std::span<const std::string> names);
   void make_room(std::int64_t bytes);
   void note_failure(const std::string& why);
-  Error drop(const std::string& name, const std::string& why);
+  Error drop(const std::string& name, const std::string& bad_rows, const std::string& why);
 
-  const CacheFolderOptions options_;
+  const CacheTierOptions options_;
+  const std::unique_ptr<CacheStore> store_;
+  SharedRows rows_;
   int lock_ = -1;
   const Snapshots* snapshots_ = nullptr;
   std::string identity_;

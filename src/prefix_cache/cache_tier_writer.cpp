@@ -1,20 +1,25 @@
-// The folder's list of files, and the thread that adds to the folder.
+// The tier's list of files, and the thread that adds to it.
 #include <algorithm>
 #include <exception>
-#include <filesystem>
 #include <fmt/format.h>
 #include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "prefix_cache/cache_folder.h"
+#include "prefix_cache/cache_tier.h"
 
 namespace ft {
 
-void CacheFolder::write_offered() {
+void CacheTier::write_offered() {
   std::unique_lock lock(mutex_);
   for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
+    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty() || rows_.to_sweep(); });
+    if (rows_.to_sweep()) {
+      lock.unlock();
+      rows_.sweep();
+      lock.lock();
+      continue;
+    }
     if (waiting_.empty()) return;
     Offered offered = std::move(waiting_.front());
     waiting_.pop_front();
@@ -36,7 +41,7 @@ void CacheFolder::write_offered() {
 }
 
 /// The engine thread will release the snapshot, because timelines belong to that thread.
-void CacheFolder::let_go(std::int64_t bytes) {
+void CacheTier::let_go(std::int64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (sharing_ == nullptr) return;
   done_.push_back(std::exchange(sharing_, nullptr));
@@ -45,7 +50,7 @@ void CacheFolder::let_go(std::int64_t bytes) {
 }
 
 /// Everything, or what is this owner's alone. The mutex must be held.
-void CacheFolder::give_up_waiting(std::optional<std::uint64_t> owner) {
+void CacheTier::give_up_waiting(std::optional<std::uint64_t> owner) {
   for (Offered& offered : waiting_) {
     if (owner) offered.owners.remove(*owner);
     if (owner && !offered.owners.empty()) continue;
@@ -55,48 +60,44 @@ void CacheFolder::give_up_waiting(std::optional<std::uint64_t> owner) {
   std::erase_if(waiting_, [](const Offered& offered) { return offered.snapshot == nullptr; });
 }
 
-void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::int64_t generation) {
-  make_room(offered.bytes);
-  const std::string part = path(offered.name) + ".part";
+void CacheTier::write(const Offered& offered, const Snapshot& snapshot, std::int64_t generation) {
   CachePlace place = CachePlace::of(offered.tokens, snapshot.low(), snapshot.draft != nullptr);
   if (!writing_owners_.empty()) place.owner = writing_owners_.all().front();
-  CacheFileWriter writer(part, options_.limit_bytes, stop_);
+  const SnapshotRoom& room = snapshots_->room();
+  const std::int64_t group = Timeline::kSharedRows / kBlockRows * room.block_bytes;
+  SnapshotWriter writer(
+      {*store_, rows_, identity_, options_.limit_bytes, stop_, [this, group] { make_room(group); }},
+      offered.name, offered.tokens);
+  make_room(room.snapshot_bytes);
   if (put_list<std::int32_t>(writer, offered.tokens)) snapshot.write_to(writer);
   let_go(offered.bytes);
-  const Result<std::int64_t> size = writer.finish(place, identity_);
-  if (!size.ok()) {
-    if (size.error().code != Code::kCancelled) note_failure(size.error().message);
+  const Result<SnapshotWriter::Written> written = writer.finish(place);
+  if (!written.ok()) {
+    if (written.error().code != Code::kCancelled) note_failure(written.error().message);
     return;
-  }
-  make_room(*size);
-  std::error_code failed, gone;
-  std::filesystem::rename(part, path(offered.name), failed);
-  if (failed) {
-    std::filesystem::remove(part, gone);
-    return note_failure(failed.message());
   }
   bool wanted = false;
   {
     const std::lock_guard lock(mutex_);  // not held during disk work, because the engine needs it too
     wanted = generation == generation_;  // not cleared meanwhile
     if (wanted) {
-      add({offered.name, place, writing_owners_, *size});
+      add({offered.name, place, writing_owners_, written->bytes, written->shared});
       ++written_;
     }
   }
-  if (!wanted) std::filesystem::remove(path(offered.name), gone);
-  if (std::exchange(failing_, false)) {
-    log_info(fmt::format("the cache folder {} can be written again", options_.directory));
+  if (!wanted) {
+    rows_.release(written->shared);
+    store_->remove(offered.name);
   }
+  make_room(0);
+  if (std::exchange(failing_, false)) log_info(fmt::format("{} can be written again", title()));
 }
 
 /// Logs the failure once and pauses, because a full disk stays full for a while.
-void CacheFolder::note_failure(const std::string& why) {
+void CacheTier::note_failure(const std::string& why) {
   if (!std::exchange(failing_, true)) {
-    log_warn(
-        fmt::format("the cache folder {}: cannot store a prompt ({}); serving continues and tries "
-                    "again from time to time",
-                    options_.directory, why));
+    log_warn(fmt::format("{}: cannot store a prompt ({}); serving continues and tries again from time to time",
+                         title(), why));
   }
   const std::lock_guard lock(mutex_);
   rest_until_ns_ = steady_ns() + static_cast<std::int64_t>(options_.rest_ms * 1e6);
@@ -104,7 +105,7 @@ void CacheFolder::note_failure(const std::string& why) {
 }
 
 /// The mutex must be held, unless there is no writer yet.
-void CacheFolder::add(File file) {
+void CacheTier::add(File file) {
   forget(file.name);
   file.used = ++clock_;
   bytes_ += file.bytes;
@@ -114,22 +115,30 @@ void CacheFolder::add(File file) {
 }
 
 /// The mutex must be held, unless there is no writer yet.
-void CacheFolder::forget(const std::string& name) {
+void CacheTier::forget(const std::string& name) {
   const auto at = files_.find(name);
   if (at == files_.end()) return;
   const auto [first, last] = by_place_.equal_range(at->second.place.before);
   const auto place = std::find_if(first, last, [&](const auto& pair) { return pair.second == &at->second; });
   if (place != last) by_place_.erase(place);
   bytes_ -= at->second.bytes;
+  rows_.release(at->second.shared);
   files_.erase(at);
 }
 
+/// Files that were forgotten.
+void CacheTier::remove(std::span<const std::string> names) {
+  for (const std::string& name : names) store_->remove(name);
+  const std::lock_guard lock(mutex_);
+  changed_.notify_all();  // for the rows that they shared
+}
+
 /// Makes room for `bytes` more by removing the least recently used files.
-void CacheFolder::make_room(std::int64_t bytes) {
+void CacheTier::make_room(std::int64_t bytes) {
   std::vector<std::string> names;
   {
     const std::lock_guard lock(mutex_);
-    while (!files_.empty() && bytes_ + bytes > options_.limit_bytes) {
+    while (!files_.empty() && bytes_ + rows_.bytes() + bytes > options_.limit_bytes) {
       const auto oldest = std::min_element(files_.begin(), files_.end(), [](const auto& a, const auto& b) {
         return a.second.used < b.second.used;
       });
@@ -137,11 +146,10 @@ void CacheFolder::make_room(std::int64_t bytes) {
       forget(names.back());
     }
   }
-  std::error_code gone;
-  for (const std::string& name : names) std::filesystem::remove(path(name), gone);
+  remove(names);
 }
 
-void CacheFolder::flush() {
+void CacheTier::flush() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return waiting_.empty() && writing_.empty(); });
 }

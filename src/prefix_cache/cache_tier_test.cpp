@@ -1,5 +1,5 @@
 // The folder of a prefix cache, with a small random model on the reference backend.
-#include "prefix_cache/cache_folder.h"
+#include "prefix_cache/cache_tier.h"
 
 #include <fcntl.h>
 #include <filesystem>
@@ -27,14 +27,14 @@ Tokens counted(int count, int first = 0) {
 
 /// One start of a program with the folder: a decoder, the folder and the cache in memory.
 struct Life {
-  explicit Life(const CacheFolderOptions& options, const ToyOptions& toy = {})
+  explicit Life(const CacheTierOptions& options, const ToyOptions& toy = {})
       : decoder(1, toy, 256, kBytes) {
-    Result<std::unique_ptr<CacheFolder>> opened = CacheFolder::open(options);
+    Result<std::unique_ptr<CacheTier>> opened = CacheTier::open(options);
     EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
     folder = std::move(*opened);
     const Status started = folder->start(decoder->snapshots());
     EXPECT_TRUE(started.ok()) << (started.ok() ? "" : started.error().message);
-    cache = std::make_unique<PrefixCache>(decoder->room(), kBytes, folder.get());
+    cache = std::make_unique<PrefixCache>(decoder->room(), kBytes, std::vector{folder.get()});
   }
 
   void store(const Tokens& tokens, DrafterKind kind = DrafterKind::kMtp) {
@@ -53,12 +53,12 @@ struct Life {
   }
   CacheReport report() const {
     CacheReport report = cache->report();
-    folder->report(report);
+    report.disk = folder->report();
     return report;
   }
 
   ToyDecoder decoder;
-  std::unique_ptr<CacheFolder> folder;
+  std::unique_ptr<CacheTier> folder;
   std::unique_ptr<PrefixCache> cache;
 };
 
@@ -82,18 +82,18 @@ class Folder : public testing::Test {
   }
 
   fs::path path_;
-  CacheFolderOptions options_;
+  CacheTierOptions options_;
 };
 
 TEST_F(Folder, WhatWasStoredIsThereAfterARestart) {
   Life(options_).store(counted(100));
   Life next(options_);
-  EXPECT_EQ(next.report().disk_files, 1);
-  EXPECT_EQ(next.report().disk_bytes, static_cast<std::int64_t>(fs::file_size(files().at(0))));
+  EXPECT_EQ(next.report().disk->files, 1);
+  EXPECT_EQ(next.report().disk->bytes, static_cast<std::int64_t>(fs::file_size(files().at(0))));
   EXPECT_EQ(next.found(counted(120)), 100);
-  EXPECT_EQ(next.report().disk_hits, 1);
+  EXPECT_EQ(next.report().disk->hits, 1);
   EXPECT_EQ(next.found(counted(120)), 100);
-  EXPECT_EQ(next.report().disk_hits, 1) << "memory has it now";
+  EXPECT_EQ(next.report().disk->hits, 1) << "memory has it now";
   EXPECT_EQ(next.found(counted(100)), 99) << "the last token is pending";
   EXPECT_EQ(next.found(counted(120, 1)), 0);
 }
@@ -140,28 +140,28 @@ TEST_F(Folder, WhatKnowsNoDraftsServesOnlyThoseThatDoNotDraft) {
     EXPECT_EQ(next.found(counted(120), true), 0);
     EXPECT_EQ(next.found(counted(120), false), 100);
     next.store(counted(100), DrafterKind::kMtp);
-    EXPECT_EQ(next.report().disk_files, 2);
+    EXPECT_EQ(next.report().disk->files, 2);
   }
   Life last(options_);
   EXPECT_EQ(last.found(counted(120), true), 100);
   last.cache->clear();
-  EXPECT_EQ(last.report().disk_files, 0);
+  EXPECT_EQ(last.report().disk->files, 0);
 }
 
 TEST_F(Folder, ShortPromptsAreNotWrittenAndSmallGainsNotRead) {
   {
     Life first(options_);
-    first.store(counted(CacheFolder::kMinTokens - 1));
-    EXPECT_EQ(first.report().disk_files, 0);
-    first.store(counted(CacheFolder::kMinTokens));
-    EXPECT_EQ(first.report().disk_files, 1);
+    first.store(counted(CacheTier::kMinTokens - 1));
+    EXPECT_EQ(first.report().disk->files, 0);
+    first.store(counted(CacheTier::kMinTokens));
+    EXPECT_EQ(first.report().disk->files, 1);
     first.store(counted(150));
   }
   Life next(options_);
-  next.store(counted(150 - CacheFolder::kMinTokens + 1));
-  EXPECT_EQ(next.found(counted(160)), 150 - CacheFolder::kMinTokens + 1);
+  next.store(counted(150 - CacheTier::kMinTokens + 1));
+  EXPECT_EQ(next.found(counted(160)), 150 - CacheTier::kMinTokens + 1);
   next.cache->find(counted(160), true);
-  EXPECT_EQ(next.report().disk_hits, 0);
+  EXPECT_EQ(next.report().disk->hits, 0);
 }
 
 TEST_F(Folder, AFileThatCostsMoreThanItSavesIsNotRead) {
@@ -184,10 +184,10 @@ TEST_F(Folder, ADamagedFileIsRemovedAndTheNextBestServes) {
   file.put('\x55').put('\x33');
   file.close();
   Life next(options_);
-  EXPECT_EQ(next.report().disk_files, 2) << "its head is good";
+  EXPECT_EQ(next.report().disk->files, 2) << "its head is good";
   EXPECT_EQ(next.found(counted(200)), 100);
-  EXPECT_EQ(next.report().disk_dropped, 1);
-  EXPECT_EQ(next.report().disk_files, 1);
+  EXPECT_EQ(next.report().disk->dropped, 1);
+  EXPECT_EQ(next.report().disk->files, 1);
   EXPECT_FALSE(fs::exists(longer));
 }
 
@@ -203,8 +203,8 @@ TEST_F(Folder, ATornFileAndAHalfWrittenOneAreRemovedAtTheStartAndOthersLeftAlone
   std::ofstream(path_ / "notes.txt") << "somebody's";
   std::ofstream(path_ / "notes.ftcache") << "somebody's";
   Life next(options_);
-  EXPECT_EQ(next.report().disk_files, 1);
-  EXPECT_EQ(next.report().disk_dropped, 1);
+  EXPECT_EQ(next.report().disk->files, 1);
+  EXPECT_EQ(next.report().disk->dropped, 1);
   EXPECT_FALSE(fs::exists(half));
   EXPECT_EQ(files().size(), 3U);
   next.cache->clear();
@@ -214,7 +214,7 @@ TEST_F(Folder, ATornFileAndAHalfWrittenOneAreRemovedAtTheStartAndOthersLeftAlone
 TEST_F(Folder, FilesOfAnotherModelOrSourceAreRemoved) {
   const auto stored = [&] {
     Life life(options_);
-    const bool kept = life.report().disk_files == 1;
+    const bool kept = life.report().disk->files == 1;
     life.store(counted(100));
     return kept;
   };
@@ -226,8 +226,8 @@ TEST_F(Folder, FilesOfAnotherModelOrSourceAreRemoved) {
   ToyOptions other;
   other.hidden *= 2;
   Life life(options_, other);
-  EXPECT_EQ(life.report().disk_files, 0);
-  EXPECT_EQ(life.report().disk_dropped, 1);
+  EXPECT_EQ(life.report().disk->files, 0);
+  EXPECT_EQ(life.report().disk->dropped, 1);
 }
 
 TEST_F(Folder, TheLeastRecentlyUsedGoesFirstAlsoAfterARestart) {
@@ -238,7 +238,7 @@ TEST_F(Folder, TheLeastRecentlyUsedGoesFirstAlsoAfterARestart) {
   {
     Life first(options_);
     for (int i = 0; i < 3; ++i) first.store(counted(100, i + 1));
-    EXPECT_EQ(first.report().disk_files, 3);
+    EXPECT_EQ(first.report().disk->files, 3);
   }
   // A file's time is that of its last use; this makes the order clear whatever the clock's resolution.
   const auto set_age = [&](int first_token, int hours) {
@@ -256,8 +256,8 @@ TEST_F(Folder, TheLeastRecentlyUsedGoesFirstAlsoAfterARestart) {
   }
   Life last(options_);
   last.store(counted(100, 4));
-  EXPECT_EQ(last.report().disk_files, 3);
-  EXPECT_LE(last.report().disk_bytes, options_.limit_bytes);
+  EXPECT_EQ(last.report().disk->files, 3);
+  EXPECT_LE(last.report().disk->bytes, options_.limit_bytes);
   EXPECT_FALSE(last.folder->find(counted(120, 1), true, 0, 0));
   EXPECT_TRUE(last.folder->find(counted(120, 2), true, 0, 0));
   EXPECT_TRUE(last.folder->find(counted(120, 3), true, 0, 0));
@@ -268,27 +268,27 @@ TEST_F(Folder, ASmallerBudgetIsKeptFromTheStart) {
   {
     Life first(options_);
     for (int i = 0; i < 4; ++i) first.store(counted(100, i));
-    options_.limit_bytes = first.report().disk_bytes / 2;
+    options_.limit_bytes = first.report().disk->bytes / 2;
   }
   Life next(options_);
-  EXPECT_EQ(next.report().disk_files, 2);
+  EXPECT_EQ(next.report().disk->files, 2);
   options_.limit_bytes = 1000;
   next.store(counted(200));
   next.cache.reset(), next.folder.reset();
   Life small(options_);
   small.store(counted(200));
-  EXPECT_EQ(small.report().disk_files, 0) << "it can never fit";
+  EXPECT_EQ(small.report().disk->files, 0) << "it can never fit";
 }
 
 TEST_F(Folder, OneProcessAtATimeHasIt) {
   Life first(options_);
-  const Result<std::unique_ptr<CacheFolder>> second = CacheFolder::open(options_);
+  const Result<std::unique_ptr<CacheTier>> second = CacheTier::open(options_);
   ASSERT_FALSE(second.ok());
   EXPECT_EQ(second.error().code, Code::kBusy);
   EXPECT_NE(second.error().message.find(path_.string()), std::string::npos) << second.error().message;
   EXPECT_NE(second.error().message.find("--cache-dir"), std::string::npos) << second.error().message;
   first.cache.reset(), first.folder.reset();
-  EXPECT_TRUE(CacheFolder::open(options_).ok());
+  EXPECT_TRUE(CacheTier::open(options_).ok());
 }
 
 TEST_F(Folder, AFolderThatCannotBeUsedIsRefusedByName) {
@@ -297,7 +297,7 @@ TEST_F(Folder, AFolderThatCannotBeUsedIsRefusedByName) {
   for (const std::string& directory :
        {path_.string(), path_.string() + "/below", std::string("/proc/foretoken")}) {
     options_.directory = directory;
-    const Result<std::unique_ptr<CacheFolder>> refused = CacheFolder::open(options_);
+    const Result<std::unique_ptr<CacheTier>> refused = CacheTier::open(options_);
     ASSERT_FALSE(refused.ok()) << directory;
     EXPECT_EQ(refused.error().code, Code::kIo);
     EXPECT_NE(refused.error().message.find(directory), std::string::npos) << refused.error().message;
@@ -306,7 +306,7 @@ TEST_F(Folder, AFolderThatCannotBeUsedIsRefusedByName) {
 
 TEST_F(Folder, WithoutACacheInMemoryItIsRefused) {
   ToyDecoder decoder(1);
-  const auto folder = std::move(*CacheFolder::open(options_));
+  const auto folder = std::move(*CacheTier::open(options_));
   const Status started = folder->start(decoder->snapshots());
   ASSERT_FALSE(started.ok());
   EXPECT_NE(started.error().message.find("--cache-mb"), std::string::npos) << started.error().message;
@@ -317,11 +317,11 @@ TEST_F(Folder, WhatCannotBeWrittenDoesNoHarmAndIsTriedAgain) {
   Life life(options_);
   fs::remove_all(path_);  // removed while it is in use
   life.store(counted(100));
-  EXPECT_EQ(life.report().disk_files, 0);
+  EXPECT_EQ(life.report().disk->files, 0);
   EXPECT_EQ(life.found(counted(120)), 100) << "memory has it";
   fs::create_directory(path_);
   life.store(counted(100));
-  EXPECT_EQ(life.report().disk_files, 1) << "offered again when it is met again";
+  EXPECT_EQ(life.report().disk->files, 1) << "offered again when it is met again";
   options_.rest_ms = 60'000;
 }
 
@@ -336,7 +336,7 @@ TEST_F(Folder, AFailureIsFollowedByARest) {
 
 /// A cache of at most two snapshots, and what its decoder has left.
 struct Narrow {
-  explicit Narrow(CacheFolder& folder) : cache(room(*decoder), kBytes, &folder) {
+  explicit Narrow(CacheTier& folder) : cache(room(*decoder), kBytes, {&folder}) {
     EXPECT_TRUE(folder.start(decoder->snapshots()).ok());
   }
   static SnapshotRoom room(Decoder& decoder) {
@@ -361,7 +361,7 @@ struct Narrow {
 };
 
 TEST_F(Folder, WhatItWroteAndWhatWaitsIsGivenBack) {
-  const auto folder = std::move(*CacheFolder::open(options_));
+  const auto folder = std::move(*CacheTier::open(options_));
   Narrow narrow(*folder);
   for (int i = 0; i < 60; ++i) {
     narrow.store(counted(80 + i, i));
@@ -379,7 +379,7 @@ TEST_F(Folder, WhatItWroteAndWhatWaitsIsGivenBack) {
 
 /// A pipe without a reader replaces the disk.
 TEST_F(Folder, AStuckDiskHoldsUpNobodyAndWhatItReadsStaysInMemory) {
-  const auto folder = std::move(*CacheFolder::open(options_));
+  const auto folder = std::move(*CacheTier::open(options_));
   Narrow narrow(*folder);
   narrow.store(counted(80));
   folder->flush();
