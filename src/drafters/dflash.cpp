@@ -244,7 +244,9 @@ struct DflashDrafter::Memory final : DraftMemory {
     return put_value(sink, first) && timeline.write_to(sink, {kind, first});
   }
   /// Its rows are those of the target's from `begin` on.
-  static std::string kind_of(int drafter, std::int64_t begin) { return fmt::format("draft {} {}", drafter, begin); }
+  static std::string kind_of(int drafter, std::int64_t begin) {
+    return fmt::format("draft {} {}", drafter, begin);
+  }
 
   int number;
   Timeline timeline;

@@ -10,7 +10,9 @@ namespace ft {
 namespace {
 
 /// A row is a pair of a token and the next one's hidden row; `skipped` of them are missing before it.
-std::string kind_of(int drafter, std::int64_t skipped) { return fmt::format("draft {} {}", drafter, skipped); }
+std::string kind_of(int drafter, std::int64_t skipped) {
+  return fmt::format("draft {} {}", drafter, skipped);
+}
 
 }  // namespace
 
@@ -126,9 +128,8 @@ bool MtpDrafter::Memory::write_to(ByteSink& sink) const {
     std::ranges::copy(row_of(token), recent.begin() + (token % kRecentRows) * owner.options_.hidden);
   }
   return put_value(sink, seen) && put_value(sink, first_recent) && put_value(sink, skipped) &&
-         put_list<std::int32_t>(sink, tokens) &&
-         put_list<float>(sink, hidden) && put_list<float>(sink, recent) &&
-         timeline.write_to(sink, {kind_of(drafter(), skipped), skipped + 1});
+         put_list<std::int32_t>(sink, tokens) && put_list<float>(sink, hidden) &&
+         put_list<float>(sink, recent) && timeline.write_to(sink, {kind_of(drafter(), skipped), skipped + 1});
 }
 
 Result<std::unique_ptr<DraftMemory>> MtpDrafter::read_memory(ByteSource& source, std::int64_t length) {
@@ -141,8 +142,7 @@ Result<std::unique_ptr<DraftMemory>> MtpDrafter::read_memory(ByteSource& source,
     return unfit;
   }
   if (skipped < 0 || skipped > length) return unfit;
-  FT_ASSIGN(Timeline timeline,
-            Timeline::read_from(pool_, source, {kind_of(number(), skipped), skipped + 1}));
+  FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source, {kind_of(number(), skipped), skipped + 1}));
   const auto width = static_cast<std::size_t>(options_.hidden);
   // The pairs that are missing were skipped, further back than any row from which a sequence may begin.
   const auto missing = seen - 1 - timeline.length() - static_cast<std::int64_t>(tokens.size());

@@ -27,7 +27,7 @@ struct Head {
   std::uint64_t before;
   std::int32_t tail[CachePlace::kTailTokens];
   std::uint64_t owner;
-  std::int64_t shared;  // files of rows
+  std::int64_t shared;     // files of rows
   std::uint64_t checksum;  // of the whole file header, with this field 0
 };
 constexpr std::int64_t kHeadBytes = sizeof(Head);
@@ -174,7 +174,8 @@ Result<CacheFileReader> CacheFileReader::open(CacheStore& store, const std::stri
   return open(std::move(bytes), identity);
 }
 
-Result<CacheFileReader> CacheFileReader::open(std::shared_ptr<CacheBytes> bytes, const std::string& identity) {
+Result<CacheFileReader> CacheFileReader::open(std::shared_ptr<CacheBytes> bytes,
+                                              const std::string& identity) {
   CacheFileReader reader(std::move(bytes));
   FT_TRY(reader.read_head(identity));
   return reader;
@@ -196,7 +197,8 @@ Status CacheFileReader::read_head(const std::string& identity) {
   head_sum_ = head.checksum;
   const bool sizes = body_bytes_ >= 0 && body_bytes_ <= bytes_ && head.shared >= 0 && head.shared <= bytes_;
   sums_at_ = sizes ? kHeadBytes + body_bytes_ + shared_bytes(head.shared) : 0;
-  if (!sizes || bytes_ != sums_at_ + (pieces_of(body_bytes_) + 1) * kSumBytes) return corrupt("it is cut off");
+  if (!sizes || bytes_ != sums_at_ + (pieces_of(body_bytes_) + 1) * kSumBytes)
+    return corrupt("it is cut off");
   const bool ordered =
       head.depth >= 0 && head.low >= std::max<std::int64_t>(1, head.depth) && head.high >= head.low;
   if (!ordered || head.depth % kBlockRows != 0 || head.high - head.depth > CachePlace::kTailTokens ||

@@ -53,7 +53,8 @@ struct CachePlace {
 class CacheFileWriter final : public ByteSink {
  public:
   /// Writes at most `most_bytes`. Stops when `stop` becomes true.
-  CacheFileWriter(CacheStore& store, std::string name, std::int64_t most_bytes, const std::atomic<bool>& stop);
+  CacheFileWriter(CacheStore& store, std::string name, std::int64_t most_bytes,
+                  const std::atomic<bool>& stop);
   ~CacheFileWriter() override;  // removes an unfinished file
   CacheFileWriter(const CacheFileWriter&) = delete;
   CacheFileWriter& operator=(const CacheFileWriter&) = delete;
@@ -85,7 +86,8 @@ class CacheFileReader final : public ByteSource {
   /// Reads and checks the header and the list of shared files. kUnsupported if the file is whole but has
   /// another identity.
   static Result<CacheFileReader> open(std::shared_ptr<CacheBytes> bytes, const std::string& identity);
-  static Result<CacheFileReader> open(CacheStore& store, const std::string& name, const std::string& identity);
+  static Result<CacheFileReader> open(CacheStore& store, const std::string& name,
+                                      const std::string& identity);
 
   const CachePlace& place() const { return place_; }
   /// Names of the files of rows that it shares with others.

@@ -176,7 +176,8 @@ TEST_F(CacheFile, ALinkAPipeOrAFolderIsNotRead) {
   EXPECT_FALSE(CacheFileReader::open(store_, name, kIdentity).ok());
   fs::remove(link);
   ASSERT_EQ(mkfifo(link.c_str(), 0600), 0);
-  EXPECT_EQ(CacheFileReader::open(store_, name, kIdentity).error().code, Code::kCorrupt) << "and does not wait";
+  EXPECT_EQ(CacheFileReader::open(store_, name, kIdentity).error().code, Code::kCorrupt)
+      << "and does not wait";
   fs::remove(link);
   EXPECT_FALSE(CacheFileReader::open(store_, ".", kIdentity).ok());
 }

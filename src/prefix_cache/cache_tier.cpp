@@ -153,12 +153,13 @@ Status CacheTier::read_heads() {
   for (const auto& [time, name] : found) check_file(name, dropped);
   rows_.release_unneeded();
   if (dropped.damaged > 0) {
-    log_warn(fmt::format("{}: {} damaged {} removed ({})", title(), dropped.damaged, dropped.damaged == 1 ? "file was" : "files were", dropped.first));
+    log_warn(fmt::format("{}: {} damaged {} removed ({})", title(), dropped.damaged,
+                         dropped.damaged == 1 ? "file was" : "files were", dropped.first));
   }
   if (dropped.foreign > 0) {
-    log_warn(fmt::format(
-        "{}: {} from another model, backend or program removed", title(),
-        dropped.foreign == 1 ? "1 file was" : fmt::format("{} files were", dropped.foreign)));
+    log_warn(
+        fmt::format("{}: {} from another model, backend or program removed", title(),
+                    dropped.foreign == 1 ? "1 file was" : fmt::format("{} files were", dropped.foreign)));
   }
   return {};
 }
@@ -180,7 +181,7 @@ void CacheTier::check_file(const std::string& name, Dropped& dropped) {
 // ---- what is stored
 
 std::string CacheTier::offer(std::span<const std::int32_t> tokens,
-                               const std::shared_ptr<const Snapshot>& snapshot, const OwnerSet& owners) {
+                             const std::shared_ptr<const Snapshot>& snapshot, const OwnerSet& owners) {
   if (static_cast<std::int64_t>(tokens.size()) < kMinTokens) return {};
   const bool drafts = snapshot->draft != nullptr;
   std::string name = name_of(tokens, true);
@@ -293,8 +294,8 @@ void CacheTier::clear(std::uint64_t owner) {
 // ---- what is found
 
 std::optional<CacheTier::Match> CacheTier::find(std::span<const std::int32_t> prompt, bool drafts,
-                                                    std::int64_t known, double row_ms, bool alone,
-                                                    std::optional<std::uint64_t> only) {
+                                                std::int64_t known, double row_ms, bool alone,
+                                                std::optional<std::uint64_t> only) {
   const double max_ms = alone ? kMaxLoadAloneMs : kMaxLoadMs;
   const auto longest = static_cast<std::int64_t>(prompt.size()) - 1;  // the last token is the pending one
   std::int64_t length = known + kMinTokens - 1;

@@ -49,9 +49,7 @@ struct Life {
     const PrefixCache::Found result = cache->find(prompt, true, 0, false, user);
     return {result.hit.length, result.shown};
   }
-  std::int64_t files() const {
-    return folder->report().files;
-  }
+  std::int64_t files() const { return folder->report().files; }
 
   ToyDecoder decoder;
   std::unique_ptr<CacheTier> folder;

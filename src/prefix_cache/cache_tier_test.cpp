@@ -27,8 +27,7 @@ Tokens counted(int count, int first = 0) {
 
 /// One start of a program with the folder: a decoder, the folder and the cache in memory.
 struct Life {
-  explicit Life(const CacheTierOptions& options, const ToyOptions& toy = {})
-      : decoder(1, toy, 256, kBytes) {
+  explicit Life(const CacheTierOptions& options, const ToyOptions& toy = {}) : decoder(1, toy, 256, kBytes) {
     Result<std::unique_ptr<CacheTier>> opened = CacheTier::open(options);
     EXPECT_TRUE(opened.ok()) << (opened.ok() ? "" : opened.error().message);
     folder = std::move(*opened);

@@ -21,7 +21,8 @@ std::optional<RowGroup> RowGroups::next(std::string_view kind, std::int64_t end)
   if (end <= chain.at) return {};
   RowGroup group;
   group.before = chain.before;
-  group.tokens = tokens_.subspan(static_cast<std::size_t>(chain.at), static_cast<std::size_t>(end - chain.at));
+  group.tokens =
+      tokens_.subspan(static_cast<std::size_t>(chain.at), static_cast<std::size_t>(end - chain.at));
   std::string text = group.before + std::string(kind) + '\0';
   text.append(reinterpret_cast<const char*>(group.tokens.data()), group.tokens.size_bytes());
   group.name = fingerprint(text);

@@ -118,7 +118,8 @@ TEST_F(SharedRowsTest, AfterARestartEachIsTheColdOneBitForBit) {
        {Case{false, DrafterKind::kMtp}, Case{true, DrafterKind::kDflash}, Case{true, DrafterKind::kModel}}) {
     {
       Life life(options_, folders);
-      for (const std::int64_t length : {kRows - 1, kRows + 40, 2 * kRows + 70}) life.store(talk(length), kind);
+      for (const std::int64_t length : {kRows - 1, kRows + 40, 2 * kRows + 70})
+        life.store(talk(length), kind);
     }
     for (const std::int64_t length : {kRows - 1, kRows + 40, 2 * kRows + 70}) {
       Life next(options_, folders);
@@ -205,7 +206,8 @@ TEST_F(SharedRowsTest, RowsOfOtherTokensUnderTheSameNameAreNotTaken) {
     life.store(talk(kRows + 50, 2));
   }
   const Tokens one = talk(kRows), two = talk(kRows, 2);
-  const RowGroup of_one = *RowGroups(one).next("target", kRows), of_two = *RowGroups(two).next("target", kRows);
+  const RowGroup of_one = *RowGroups(one).next("target", kRows),
+                 of_two = *RowGroups(two).next("target", kRows);
   fs::copy_file(path_ / of_two.file(), path_ / of_one.file(), fs::copy_options::overwrite_existing);
   Life life(options_);
   EXPECT_EQ(life.found(talk(kRows + 50)), 0);
@@ -215,7 +217,8 @@ TEST_F(SharedRowsTest, RowsOfOtherTokensUnderTheSameNameAreNotTaken) {
   Life next(options_);
   next.store(talk(kRows + 70));
   next.forget();
-  EXPECT_EQ(next.found(talk(kRows + 70)), kRows + 70) << "a start removed the stranger, and its own were written";
+  EXPECT_EQ(next.found(talk(kRows + 70)), kRows + 70)
+      << "a start removed the stranger, and its own were written";
 }
 
 TEST_F(SharedRowsTest, InMemoryTheyServeWhatTheSnapshotsHaveLost) {

@@ -67,7 +67,8 @@ Result<std::unique_ptr<Engine>> Engine::start(Backend& backend, const Model& mod
 }
 
 Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheTier> memory_tier,
-               std::unique_ptr<CacheTier> folder, const MemoryReport& memory, const Tokenizer& tokenizer, const EngineOptions& options)
+               std::unique_ptr<CacheTier> folder, const MemoryReport& memory, const Tokenizer& tokenizer,
+               const EngineOptions& options)
     : decoder_(std::move(decoder)),
       memory_tier_(std::move(memory_tier)),
       folder_(std::move(folder)),
@@ -75,9 +76,9 @@ Engine::Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheTier> memo
       memory_(memory),
       costs_(calibration_of(options)),
       recall_file_(options.recall_file),
-      scheduler_(
-          *decoder_, tokenizer, format_of(options, decoder_->model()),
-          {options.unread_ms, options.snapshot_tokens, options.now_ms, tiers_of(memory_tier_, folder_), options.cache_share}),
+      scheduler_(*decoder_, tokenizer, format_of(options, decoder_->model()),
+                 {options.unread_ms, options.snapshot_tokens, options.now_ms, tiers_of(memory_tier_, folder_),
+                  options.cache_share}),
       thread_([this] { loop(); }) {}
 
 Engine::~Engine() {

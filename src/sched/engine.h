@@ -24,10 +24,10 @@ struct EngineOptions {
   DecoderOptions decoder;   // cache_bytes there is the prefix cache's budget
   std::size_t queue = 256;  // requests that may wait beyond those that free slots will take
   std::size_t unread_events = kMailboxEvents;
-  double unread_ms = 60'000;          // how long a mailbox may stay full
-  std::int64_t memory_bytes = 0;      // limit for everything; 0: what the machine has left
-  bool weights_mapped = false;        // the backend maps packed weights, which may be larger than that
-  std::int64_t snapshot_tokens = -1;  // SchedulerOptions::snapshot_tokens
+  double unread_ms = 60'000;           // how long a mailbox may stay full
+  std::int64_t memory_bytes = 0;       // limit for everything; 0: what the machine has left
+  bool weights_mapped = false;         // the backend maps packed weights, which may be larger than that
+  std::int64_t snapshot_tokens = -1;   // SchedulerOptions::snapshot_tokens
   std::int64_t memory_tier_bytes = 0;  // of this machine, below the snapshots of a device; 0: none
   CacheTierOptions folder;             // the prefix cache's last tier, if it names a directory
   CacheShare cache_share = CacheShare::kSpeed;
@@ -81,8 +81,8 @@ class Engine {
 
  private:
   Engine(std::unique_ptr<Decoder> decoder, std::unique_ptr<CacheTier> memory_tier,
-         std::unique_ptr<CacheTier> folder, const MemoryReport& memory,
-         const Tokenizer& tokenizer, const EngineOptions& options);
+         std::unique_ptr<CacheTier> folder, const MemoryReport& memory, const Tokenizer& tokenizer,
+         const EngineOptions& options);
   void loop();
   bool wait_for_work();
   void admit();

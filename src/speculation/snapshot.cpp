@@ -42,7 +42,8 @@ void divide_room(const DecoderOptions& options, int blocks_each, SnapshotRoom& r
 
 bool Snapshot::write_to(ByteSink& sink) const {
   const auto drafter = static_cast<std::uint8_t>(draft ? draft->drafter() + 1 : 0);
-  return timeline.write_to(sink, kTargetRows) && put_value(sink, drafter) && (!draft || draft->write_to(sink));
+  return timeline.write_to(sink, kTargetRows) && put_value(sink, drafter) &&
+         (!draft || draft->write_to(sink));
 }
 
 Result<Snapshot> Snapshots::take(const Slot& slot) const {

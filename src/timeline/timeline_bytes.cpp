@@ -21,7 +21,8 @@ constexpr std::int64_t kSharedBlocks = Timeline::kSharedRows / kBlockRows;
 /// same bytes in every sequence, with the windowed part in none of them.
 std::int64_t shared_blocks(const State& state, std::int64_t length, std::int64_t released) {
   const std::int64_t full = length / kBlockRows;
-  return (state.window_part().block_bytes > 0 ? std::min(full, released) : full) / kSharedBlocks * kSharedBlocks;
+  return (state.window_part().block_bytes > 0 ? std::min(full, released) : full) / kSharedBlocks *
+         kSharedBlocks;
 }
 
 /// The tokens that decide the rows of the group which begins with `block`.

@@ -1,6 +1,6 @@
 // ResponseStore: answers of POST /v1/responses for later use by previous_response_id, GET, and DELETE
-// /v1/responses/{id}. In memory only; the least recently used entry is evicted beyond kMaxStoredResponses or
-// kMaxStoredBytes. One lock per call makes it safe from any thread. An unknown id is nullopt, and so is an id
+// /v1/responses/{id}. In memory only. Beyond kMaxStoredResponses or kMaxStoredBytes, the least recently used entry
+// goes of the key that has most, so no key can push out the entries of one with less. One lock per call makes it safe from any thread. An unknown id is nullopt, and so is an id
 // whose entry the caller may not use.
 #pragma once
 
@@ -52,11 +52,16 @@ class ResponseStore {
   using Places = std::unordered_map<std::string, std::list<Entry>::iterator>;
   Places::const_iterator find(const std::string& id, const Caller& caller) const;
   void drop(std::list<Entry>::iterator entry);
+  void drop_one();
 
   const std::size_t most_, most_bytes_;
   mutable std::mutex mutex_;
   std::list<Entry> entries_;  // most recently used first
   Places places_;
+  struct Share {
+    std::size_t entries = 0, bytes = 0;
+  };
+  std::unordered_map<std::uint64_t, Share> shares_;  // by owner
   std::size_t bytes_ = 0;
 };
 

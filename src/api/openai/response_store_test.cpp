@@ -1,6 +1,7 @@
 #include "api/openai/response_store.h"
 
 #include <gtest/gtest.h>
+#include <string>
 
 namespace ft::api {
 namespace {
@@ -55,6 +56,19 @@ TEST(ResponseStore, OneByteBeyondTheLimitDropsTheOldest) {
   store.put("d", {"12345678901", ""}, kMine);  // exceeds the limit by itself
   EXPECT_FALSE(store.get("d", kMine));
   EXPECT_TRUE(store.get("b", kMine));
+}
+
+TEST(ResponseStore, AKeyWithMoreCannotPushOutTheEntriesOfOneWithLess) {
+  ResponseStore store(8, 1'000);
+  store.put("mine", {std::string(100, 'm'), ""}, kMine);
+  for (int i = 0; i < 50; ++i) {
+    store.put("many" + std::to_string(i), {"1", ""}, kOther);
+    store.put("large" + std::to_string(i), {std::string(400, 'x'), ""}, kOther);
+    EXPECT_LE(store.bytes(), 1'000U);
+    EXPECT_LE(store.size(), 8U);
+  }
+  EXPECT_TRUE(store.get("mine", kMine));
+  EXPECT_TRUE(store.get("large49", kOther)) << "the newest of the key that has most stays";
 }
 
 TEST(ResponseStore, PuttingAnIdAgainReplacesIt) {
