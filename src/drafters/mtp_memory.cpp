@@ -109,8 +109,8 @@ Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t leng
   return {};
 }
 
-/// The three numbers, the pending pairs' tokens and rows, the last kRecentRows rows (of token p at p % kRecentRows;
-/// zeros where the memory has none), the timeline.
+/// The three numbers, the pending pairs' tokens and rows, the last kRecentRows rows (of token p at
+/// p % kRecentRows; zeros where the memory has none), the timeline.
 bool MtpDrafter::Memory::write_to(ByteSink& sink) const {
   const auto width = static_cast<std::size_t>(owner.options_.hidden);
   std::vector<float> all(static_cast<std::size_t>(rows) * width);

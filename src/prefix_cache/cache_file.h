@@ -1,7 +1,7 @@
-// One file of a tier of the prefix cache (prefix_cache/cache_tier.h), a snapshot or rows that several share: a
-// header that can be checked alone, a body in pieces, and a checksum for each (XXH3). Checksums cover every
-// byte, so reading detects a file that is torn, cut, altered or of another program. Layout, in the machine's
-// own byte order:
+// One file of a tier of the prefix cache (prefix_cache/cache_tier.h), with a snapshot or with rows that
+// several share: a header that can be checked alone, a body in pieces, and a checksum for each (XXH3).
+// Checksums cover every byte, so reading detects a file that is torn, cut, altered or of another program.
+// Layout, in the machine's own byte order:
 //   header  kHeadBytes: magic, version, identity, size of the body, the lengths that the snapshot can
 //           continue from, a hash of the tokens in the whole blocks before them, the tokens after, the owner,
 //           the number of shared files; a checksum of all this

@@ -4,10 +4,10 @@
 // that follow up to its maximum length. Exact: a continued sequence has the bits of a cold one (the row
 // rule). When the bytes, the slots or the blocks are used up, snapshots that crowd within a conversation go
 // first and the least recently used ones next (prefix_cache/eviction.cpp). A running request never waits
-// for a block, because snapshots have a budget of their own (SnapshotRoom). Tiers below it
-// (prefix_cache/cache_tier.h) also get what is stored: the machine's memory for what leaves a device, a folder
-// for what must survive a restart. Each snapshot knows
-// whose prompts it holds, so that a caller is told of its own hits alone (prefix_cache/cache_owner.h).
+// for a block, because snapshots have a separate budget (SnapshotRoom). Tiers below it
+// (prefix_cache/cache_tier.h) get the snapshots too: the machine's memory for those that leave a device, a
+// folder for those that must survive a restart. Each snapshot knows whose prompts it holds, so that a caller
+// is told only of its own hits (prefix_cache/cache_owner.h).
 // Owner: sched/scheduler.h. Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent
 // state. Errors: a snapshot that does not fit is dropped silently.
 #pragma once

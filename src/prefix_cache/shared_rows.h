@@ -1,8 +1,8 @@
-// Rows of key/value caches that several snapshots of a tier have in common, each group of them in a file of its
-// own: a conversation that grows by a turn writes the rows of that turn only. A file is named by a chain of
-// hashes over the tokens before its end and holds the tokens of its part, which are compared before it is
-// used, so that no other tokens with the same hash are ever taken for it. Files are counted by the snapshots
-// that need them and go with the last of these. Owner: a CacheTier. Thread: any.
+// Rows of key/value caches that several snapshots of a tier have in common, one file for each group of rows:
+// a conversation that grows by a turn writes the rows of that turn only. A file is named by a chain of hashes
+// over the tokens before its end. It holds the tokens of its part, which are compared before it is used, so
+// other tokens with the same hash are never taken for them. Each file counts the snapshots that need it and
+// goes with the last of these. Owner: a CacheTier. Thread: any.
 #pragma once
 
 #include <atomic>

@@ -17,8 +17,8 @@ std::int64_t bytes_of_block(const State& state, bool released) {
 
 constexpr std::int64_t kSharedBlocks = Timeline::kSharedRows / kBlockRows;
 
-/// How many blocks from the first on are shared, in whole groups: full ones that no longer change and have the
-/// same bytes in every sequence, with the windowed part in none of them.
+/// Number of blocks that are shared, from the first on and in whole groups: full ones, which no longer change
+/// and have the same bytes in every sequence. None of them has the windowed part.
 std::int64_t shared_blocks(const State& state, std::int64_t length, std::int64_t released) {
   const std::int64_t full = length / kBlockRows;
   return (state.window_part().block_bytes > 0 ? std::min(full, released) : full) / kSharedBlocks *

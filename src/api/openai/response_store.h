@@ -1,7 +1,7 @@
 // ResponseStore: answers of POST /v1/responses for later use by previous_response_id, GET, and DELETE
-// /v1/responses/{id}. In memory only. Beyond kMaxStoredResponses or kMaxStoredBytes, the least recently used entry
-// goes of the key that has most, so no key can push out the entries of one with less. One lock per call makes it safe from any thread. An unknown id is nullopt, and so is an id
-// whose entry the caller may not use.
+// /v1/responses/{id}. In memory only. Beyond kMaxStoredResponses or kMaxStoredBytes, the key that has most
+// loses its least recently used entry, so no key can push out the entries of one with less. One lock per call
+// makes it safe from any thread. An unknown id is nullopt, and so is one whose entry the caller may not use.
 #pragma once
 
 #include <cstddef>

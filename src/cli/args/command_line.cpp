@@ -134,6 +134,8 @@ Status add_operands(const std::vector<std::string>& operands, const Command& com
       typed[flags.positional] = {operand};
     } else if (is_free(flags.second_positional)) {
       typed[flags.second_positional] = {operand};
+    } else if (!flags.rest.empty()) {
+      typed[flags.rest].push_back(operand);
     } else {
       return word_too_many(operand, command);
     }

@@ -45,6 +45,7 @@ class FlagSet {
   /// The flag whose name may be omitted; empty: none.
   std::string positional;
   std::string second_positional;  // likewise, for the second bare argument
+  std::string rest;               // the list of all further words after a bare --; empty: there are none
 
  private:
   Flag& push(Flag flag);

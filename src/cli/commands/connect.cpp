@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/connection_settings.h"
+#include "cli/commands/served_model.h"
 #include "cli/commands/serving.h"
 #include "cli/commands/subcommands.h"
 #include "server/client.h"
@@ -20,32 +21,6 @@ struct Options {
   OutputOptions output;
   std::string client, url, api_key;
 };
-
-constexpr const char* kUnknownModel = "MODEL";
-
-/// The first model that the server lists, or an error that says why there is none.
-Status ask_server(const server::Client& client, ConnectionFacts& facts) {
-  FT_ASSIGN(const server::ClientResponse reply, client.get("/v1/models"));
-  if (reply.status != 200) {
-    return Error{Code::kIo, fmt::format("{} answers GET /v1/models with {}{}", client.url(), reply.status,
-                                        reply.status == 401   ? "; give its key with --api-key"
-                                        : reply.status == 503 ? "; the model is still loading, try again"
-                                                              : "")};
-  }
-  const Json json = read_json<Json>(reply.body);
-  const Error none{Code::kIo,
-                   fmt::format("{} lists no model; check that it is a foretoken server", client.url())};
-  if (!json.is_object() || !json.contains("data") || !json["data"].is_array() || json["data"].empty()) {
-    return none;
-  }
-  const Json& model = json["data"][0];
-  if (!model.is_object() || !model.contains("id") || !model["id"].is_string()) return none;
-  facts.model = model["id"].get<std::string>();
-  if (model.contains("max_model_len") && model["max_model_len"].is_number_integer()) {
-    facts.context = model["max_model_len"].get<std::int64_t>();
-  }
-  return {};
-}
 
 Result<int> work(const Options& options, Terminal& terminal) {
   ConnectionFacts facts{options.url, kUnknownModel, 0, options.api_key};
@@ -61,7 +36,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
     facts.url.resize(facts.url.size() - 3);
     client = server::Client::make(facts.url, facts.api_key, {3'000, 10'000});
   }
-  const Status asked = ask_server(*client, facts);
+  const Status asked = ask_served_model(*client, facts);
   if (!asked.ok()) {
     terminal.note(
         fmt::format("{}; these settings use {} as the model id", asked.error().message, kUnknownModel));

@@ -100,18 +100,8 @@ std::string continue_dev(const ConnectionFacts& facts) {
 }
 
 std::string opencode(const ConnectionFacts& facts) {
-  Json model{{"name", facts.model}};
-  if (facts.context > 0) model["limit"] = Json{{"context", facts.context}, {"output", facts.answer()}};
-  const Json settings{{"$schema", "https://opencode.ai/config.json"},
-                      {"provider",
-                       {{"foretoken",
-                         {{"npm", "@ai-sdk/openai-compatible"},
-                          {"name", "foretoken"},
-                          {"options", {{"baseURL", facts.url + "/v1"}, {"apiKey", key_of(facts)}}},
-                          {"models", {{facts.model, model}}}}}}},
-                      {"model", "foretoken/" + facts.model}};
   return "// OpenCode: opencode.json of the project, or ~/.config/opencode/opencode.json\n" +
-         write_json(settings, 2) + "\n";
+         write_json(opencode_settings(facts), 2) + "\n";
 }
 
 std::string codex(const ConnectionFacts& facts) {
@@ -200,6 +190,19 @@ constexpr std::array<Client, 7> kClients{{{"openwebui", openwebui},
                                           {"sdk", sdk}}};
 
 }  // namespace
+
+Json opencode_settings(const ConnectionFacts& facts) {
+  Json model{{"name", facts.model}};
+  if (facts.context > 0) model["limit"] = Json{{"context", facts.context}, {"output", facts.answer()}};
+  return {{"$schema", "https://opencode.ai/config.json"},
+          {"provider",
+           {{"foretoken",
+             {{"npm", "@ai-sdk/openai-compatible"},
+              {"name", "foretoken"},
+              {"options", {{"baseURL", facts.url + "/v1"}, {"apiKey", key_of(facts)}}},
+              {"models", {{facts.model, model}}}}}}},
+          {"model", "foretoken/" + facts.model}};
+}
 
 std::vector<std::string> connected_clients() {
   std::vector<std::string> names;

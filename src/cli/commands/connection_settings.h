@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,9 @@ struct ConnectionFacts {
 
 /// The clients that connection_settings() supports.
 std::vector<std::string> connected_clients();
+
+/// OpenCode's settings, without which it asks for a provider.
+nlohmann::ordered_json opencode_settings(const ConnectionFacts& facts);
 
 /// The settings of one client.
 std::string connection_settings(const std::string& client, const ConnectionFacts& facts);

@@ -18,6 +18,7 @@ Command run_command();
 Command chat_command();
 Command serve_command();
 Command connect_command();
+Command launch_command();
 Command bench_command();
 Command bench_decode_command();
 Command bench_kernels_command();

@@ -1,0 +1,236 @@
+// `foretoken launch`: starts a client that uses the server of this machine, and that server if none runs.
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "base/json.h"
+#include "base/system.h"
+#include "base/text_file.h"
+#include "cli/args/option_flags.h"
+#include "cli/commands/launch_clients.h"
+#include "cli/commands/served_model.h"
+#include "cli/commands/serving.h"
+#include "cli/commands/subcommands.h"
+#include "cli/library/state_folder.h"
+#include "cli/terminal/child_process.h"
+#include "cli/terminal/interrupt.h"
+
+namespace ft::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  OutputOptions output;
+  std::string client, model, url, api_key;
+  bool print = false;
+  std::vector<std::string> arguments;
+};
+
+/// The server that the client will use. `own`: started here, and stopped with the client.
+struct ServerInUse {
+  ConnectionFacts facts;
+  std::optional<ChildProcess> own;
+};
+
+constexpr double kStopS = 35;  // its --grace, and a little
+
+/// A string quoted for a shell, if it needs that.
+std::string shell_word(const std::string& text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string shell_text(const LaunchPlan& plan, const std::vector<std::string>& more) {
+  std::string text;
+  for (const std::string& name : plan.removed) text += "unset " + name + "\n";
+  for (const auto& [name, value] : plan.variables) text += "export " + name + "=" + shell_word(value) + "\n";
+  text += plan.program;
+  for (const auto* list : {&plan.arguments, &more}) {
+    for (const std::string& word : *list) text += " " + shell_word(word);
+  }
+  return text + "\n";
+}
+
+/// Empty if there is no place for it.
+std::string log_file() {
+  const std::string folder = state_folder();
+  std::error_code failed;
+  if (!folder.empty()) std::filesystem::create_directories(folder, failed);
+  return folder.empty() || failed ? "" : folder + "/launch.log";
+}
+
+/// The last lines of the server's log, for a person who must learn why it ended.
+std::string end_of_log(const std::string& file) {
+  constexpr std::size_t kMaxBytes = 2000, kLimit = std::size_t{64} << 20;
+  const Result<std::string> text = read_text_file(file, kLimit);
+  if (file.empty() || !text.ok()) return "";
+  return "\n" + text->substr(text->size() - std::min(text->size(), kMaxBytes));
+}
+
+/// Starts `foretoken serve` and waits until it serves. `other_port`: another program has the usual one.
+Result<ServerInUse> start_server(const Options& options, bool other_port, Terminal& terminal) {
+  ChildOptions child;
+  child.program = program_path();
+  child.arguments = {"serve", "--json"};
+  if (!options.model.empty()) child.arguments.insert(child.arguments.end(), {"--model", options.model});
+  if (other_port) child.arguments.insert(child.arguments.end(), {"--port", "0"});
+  child.background = true;
+  child.log = log_file();
+  terminal.note(fmt::format("No server runs: starting foretoken {}{}", fmt::join(child.arguments, " "),
+                            child.log.empty() ? "" : "; its log is " + child.log));
+  ServerInUse server;
+  FT_ASSIGN(ChildProcess process, ChildProcess::start(child));
+  server.own.emplace(std::move(process));
+  volatile bool stop = false;
+  std::optional<std::string> line;
+  {
+    const Interrupt interrupt([&stop] { stop = true; });
+    line = server.own->first_line(stop);
+  }
+  if (stop) return Error{Code::kCancelled, stopped_text()};
+  const Json json = line ? read_json<Json>(*line) : Json();
+  if (!json.is_object() || !json.contains("url") || !json.contains("model")) {
+    return Error{Code::kIo, "the server ended before it served" + end_of_log(child.log)};
+  }
+  server.facts = {json["url"].get<std::string>(), json["model"].get<std::string>(),
+                  json.value("context", std::int64_t{0}), options.api_key};
+  return server;
+}
+
+/// Whether the server knows the model by this name.
+Status check_model(const server::Client& client, const std::string& name, ConnectionFacts& facts) {
+  if (name.empty() || name == facts.model) return {};
+  FT_ASSIGN(const server::ClientResponse reply, client.get("/v1/models/" + name));
+  if (reply.status == 200) {
+    facts.model = name;
+    return {};
+  }
+  return Error{Code::kInvalid,
+               fmt::format("the server at {} serves {}, not {}; stop it, or leave --model out", facts.url,
+                           facts.model, name)};
+}
+
+Result<ServerInUse> find_server(const Options& options, Terminal& terminal) {
+  ServerInUse server;
+  server.facts = {options.url, "", 0, options.api_key};
+  if (options.url.empty()) {
+    FT_ASSIGN(const ConnectionFacts usual, usual_connection());
+    server.facts.url = usual.url;
+    if (options.api_key.empty()) server.facts.api_key = usual.api_key;
+  }
+  Result<server::Client> client =
+      server::Client::make(server.facts.url, server.facts.api_key, {3'000, 10'000});
+  if (!client.ok()) return Error{Code::kInvalid, "--url: " + client.error().message};
+  server.facts.url = client->url();
+  volatile bool stop = false;
+  const Interrupt interrupt([&stop] { stop = true; });
+  Status asked = ask_served_model(*client, server.facts);
+  for (bool told = false; !asked.ok() && asked.error().code == Code::kBusy && !stop; told = true) {
+    if (!told) terminal.note(fmt::format("{} loads its model", server.facts.url));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    asked = ask_served_model(*client, server.facts);
+  }
+  if (stop) return Error{Code::kCancelled, stopped_text()};
+  if (asked.ok()) {
+    FT_TRY(check_model(*client, options.model, server.facts));
+    return server;
+  }
+  const bool absent = asked.error().code == Code::kIo, other = asked.error().code == Code::kUnsupported;
+  if (!options.url.empty() || options.print || (!absent && !other)) {
+    if (!options.print) return asked.error();
+    terminal.note(asked.error().message + "; shown as for " + kUnknownModel);
+    server.facts.model = options.model.empty() ? kUnknownModel : options.model;
+    return server;
+  }
+  server.own.reset();
+  server.facts.model.clear();  // none runs
+  server.facts.context = other ? -1 : 0;
+  return server;
+}
+
+Result<int> work(const Options& options, Terminal& terminal) {
+  const std::string program = find_program(program_of(options.client));
+  if (program.empty() && !options.print) {
+    return Error{Code::kNotFound,
+                 fmt::format("{} is not installed (there is no {} on PATH); install it with: {}",
+                             options.client, program_of(options.client), installation_of(options.client))};
+  }
+  FT_ASSIGN(ServerInUse server, find_server(options, terminal));
+  if (server.facts.model.empty()) {
+    const bool other_port = server.facts.context < 0;
+    FT_ASSIGN(server, start_server(options, other_port, terminal));
+  }
+  const LaunchPlan plan = launch_plan(options.client, server.facts);
+  if (options.print) {
+    terminal.out(shell_text(plan, options.arguments));
+    return 0;
+  }
+  const std::int64_t needed = needed_context(options.client);
+  if (server.facts.context > 0 && server.facts.context < needed) {
+    terminal.note(
+        fmt::format("The context of {} tokens is short for {}, which sends {} and more: give serve "
+                    "fewer --slots or a larger --context",
+                    server.facts.context, options.client, needed / 2));
+  }
+  terminal.note(fmt::format("{} uses {} at {}", options.client, server.facts.model, server.facts.url));
+  terminal.flush();
+  ChildOptions child{program, plan.arguments, plan.variables, plan.removed, false, ""};
+  child.arguments.insert(child.arguments.end(), options.arguments.begin(), options.arguments.end());
+  FT_ASSIGN(ChildProcess process, ChildProcess::start(child));
+  const int status = process.wait();
+  if (server.own) server.own->stop(kStopS);
+  return status;
+}
+
+}  // namespace
+
+Command launch_command() {
+  auto options = std::make_shared<Options>();
+  Command command;
+  command.name = "launch";
+  command.summary = "Start an agent or another client on a local model, and the server if none runs";
+  command.examples =
+      "  foretoken launch claude\n"
+      "  foretoken launch codex --model Qwen3.5-4B-OptiQ-4bit\n"
+      "  foretoken launch aider -- --no-git src/main.py      # words after -- are the client's\n"
+      "  foretoken launch opencode --print                   # what it would set and start\n";
+  command.flags.group("Client");
+  command.flags.positional = "client";
+  command.flags
+      .add("client", "NAME", reads_choice(options->client, launched_clients()),
+           fmt::format("{}", fmt::join(launched_clients(), ", ")))
+      .setting = false;
+  command.flags.rest = "argument";
+  command.flags
+      .add_list("argument", "WORD", appends_text(options->arguments),
+                "An argument of the client; or write all of them after --")
+      .setting = false;
+  command.flags.add_switch("print", options->print,
+                           "Print what would be set and started, as a shell's commands, and start nothing");
+  command.flags.group("Server");
+  command.flags.add(
+      "model", "NAME", reads_text(options->model),
+      "Model that is served if no server runs (default: that of the settings, or the bundled one)");
+  command.flags.add("url", "URL", reads_text(options->url),
+                    "Use this server and start none (default: where `serve` listens by the settings)");
+  command.flags.add("api-key", "KEY", reads_text(options->api_key),
+                    "API key of the server (default: that of the settings of `serve`)");
+  command.check = [options]() -> Status {
+    if (!options->client.empty()) return {};
+    return Error{Code::kInvalid,
+                 fmt::format("which client? use foretoken launch {}", fmt::join(launched_clients(), " | "))};
+  };
+  return bind_options(std::move(command), std::move(options), work);
+}
+
+}  // namespace ft::cli

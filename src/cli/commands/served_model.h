@@ -1,0 +1,17 @@
+// What a running server says that it serves: for `connect` and `launch`.
+#pragma once
+
+#include "base/result.h"
+#include "cli/commands/connection_settings.h"
+#include "server/client.h"
+
+namespace ft::cli {
+
+/// In settings where the model is not known.
+inline constexpr const char* kUnknownModel = "MODEL";
+
+/// Id and context of the first model that the server lists, or an error that says why there is none: kBusy
+/// while it loads, kUnsupported if it is not a server of models.
+Status ask_served_model(const server::Client& client, ConnectionFacts& facts);
+
+}  // namespace ft::cli
