@@ -117,7 +117,7 @@ TEST_F(Owners, WhereAPromptPartsFromAnotherKeysTheSnapshotIsNobodys) {
 }
 
 TEST_F(Owners, WithoutSharingAKeyHasACacheForItself) {
-  PrefixCache cache(decoder_->room(), kBytes, nullptr, CacheShare::kNone);
+  PrefixCache cache(decoder_->room(), kBytes, {}, CacheShare::kNone);
   store(cache, counted(70), kMine);
   EXPECT_EQ(found(cache, counted(90), kOther), Lengths(0, 0));
   EXPECT_EQ(cache.find(counted(90), true, 0, false, kOther).shared, 0);
