@@ -46,7 +46,7 @@ Result<std::string> read_all(int file, const std::string& name, std::size_t limi
     if (got < 0) return unreadable(name, errno);
     if (got == 0 && !std::exchange(waits, false)) return text;
     if (got == 0 && !has_writer(file)) {
-      return Error{Code::kIo, fmt::format("{} is a pipe, and no program writes to it within {} s; start its "
+      return Error{Code::kIo, fmt::format("{} is a pipe, and no program wrote to it within {} s; start its "
                                           "writer first, or give a regular file",
                                           name, kWriterMs / 1000)};
     }

@@ -214,7 +214,7 @@ void ThreadPool::observe_task(std::int64_t begin_ns) {
   const std::int64_t waited_ns = limit < workers_ && cores_.due(now) ? waited_for_cores_ns() : 0;
   if (const int avoided = cores_.rearrange(now, waited_ns); avoided >= 0) {
     const int core = places_[static_cast<std::size_t>(avoided)]->core;
-    log_info(fmt::format("another program uses {}; its worker is left out or replaced for a while",
+    log_info(fmt::format("another program uses {}; its worker is paused or replaced for a while",
                          core < 0 ? "a worker's core" : fmt::format("core {}", core)));
   }
   if (limit == workers_ && cores_.limit() < limit)

@@ -94,7 +94,8 @@ Result<std::unique_ptr<FileLock>> FileLock::try_lock(const std::string& path) {
     if (same) return std::unique_ptr<FileLock>(new FileLock(file));
     ::close(file);
   }
-  return Error{Code::kIo, fmt::format("{}: another program removes this lock again and again; end it", path)};
+  return Error{Code::kIo,
+               fmt::format("{}: another program keeps removing this lock; stop that program", path)};
 }
 
 FileLock::~FileLock() { ::close(file_); }

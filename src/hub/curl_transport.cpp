@@ -76,7 +76,8 @@ class CurlConnection final : public Connection {
   CurlConnection& operator=(const CurlConnection&) = delete;
 
   Result<ResponseHeader> send(const HttpRequest& request, const BodySink& sink) override {
-    if (curl_ == nullptr) return Error{Code::kExhausted, "libcurl cannot start; close other programs"};
+    if (curl_ == nullptr)
+      return Error{Code::kExhausted, "libcurl cannot start; free memory by closing other programs"};
     Answer answer;
     answer.sink = &sink, answer.pace = &pace_;
     char detail[CURL_ERROR_SIZE] = "";

@@ -15,9 +15,8 @@ using nlohmann::json;
 constexpr std::size_t kSha1Digits = 40, kSha256Digits = 64;
 
 Error strange(const char* what) {
-  return {Code::kCorrupt, fmt::format("the hub's answer is not what was asked for: {}; check HF_ENDPOINT, or "
-                                      "try again later",
-                                      what)};
+  return {Code::kCorrupt,
+          fmt::format("the hub sent an unexpected answer: {}; check HF_ENDPOINT, or try again later", what)};
 }
 
 std::string text_at(const json& object, const char* key) {

@@ -21,7 +21,7 @@ Result<PullPlan> offline_plan(const HubCache& cache, const Repository& repositor
   const std::optional<std::string> commit = cache.commit_here(repository);
   if (!commit) {
     return Error{Code::kNotFound,
-                 fmt::format("{} is not in {}, and HF_HUB_OFFLINE forbids to fetch it; unset "
+                 fmt::format("{} is not in {}, and HF_HUB_OFFLINE is set, so it cannot be downloaded; unset "
                              "HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE",
                              repository.text(), cache.folder())};
   }
@@ -182,7 +182,7 @@ class Pull {
     const std::int64_t spare = spare_bytes(room_);
     if (room_ == 0 || free < 0 || free >= room_ + spare) return {};
     return Error{Code::kExhausted,
-                 fmt::format("{} needs {} and {} to spare, and {} has {} free; free some space, or set "
+                 fmt::format("{} needs {} and {} of reserve, but {} has {} free; free some space, or set "
                              "HF_HUB_CACHE to another disk",
                              repository_.id(), shown(room_), shown(spare), cache_.folder(), shown(free))};
   }
@@ -215,8 +215,8 @@ Result<PullPlan> pull(const HubSettings& settings, Transport& transport, const P
                       const PullOptions& options) {
   if (settings.offline && options.repair) {
     return Error{Code::kUnsupported,
-                 "a repair asks the hub for the hashes, and HF_HUB_OFFLINE forbids it; "
-                 "unset HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE"};
+                 "a repair needs the hashes from the hub, and HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE "
+                 "and TRANSFORMERS_OFFLINE"};
   }
   if (settings.offline) return offline_plan(HubCache(settings.cache, settings.symlinks), options.repository);
   return Pull(settings, transport, pace, events, options).run();

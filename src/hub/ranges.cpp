@@ -41,9 +41,10 @@ Result<Outcome> RangeReader::ask(Piece& piece, const ResolvedUrl& resolved) {
   const Asked asked{"the hub",       repository_.id(),       commit_,
                     piece.file.path, !request.token.empty(), !resolved.at_endpoint};
   if (wrong_range) {
-    return Error{Code::kIo, fmt::format("{}: the server sends no part of it; pull the repository instead: "
-                                        "foretoken pull {}",
-                                        piece.file.path, repository_.id())};
+    return Error{
+        Code::kIo,
+        fmt::format("{}: the server sends no byte ranges; pull the repository instead: foretoken pull {}",
+                    piece.file.path, repository_.id())};
   }
   if (!response.ok() && refusal.empty()) {
     if (response.error().code != Code::kBusy) return response.error();

@@ -128,10 +128,9 @@ class Planner {
     for (const fs::path& lock : entries_of(locks)) {
       FT_ASSIGN(const std::unique_ptr<FileLock> taken, FileLock::try_lock(lock.string()));
       if (taken != nullptr) continue;
-      return Error{Code::kBusy,
-                   fmt::format("{}: a download of this repository runs; wait for its end, or end "
-                               "it, and repeat the command",
-                               repository_.string())};
+      return Error{Code::kBusy, fmt::format("{}: a download of this repository is running; wait until it "
+                                            "ends or stop it, then repeat the command",
+                                            repository_.string())};
     }
     return {};
   }
@@ -239,8 +238,8 @@ Status remove(const Removal& removal) {
     std::error_code failed;
     fs::remove_all(path, failed);
     if (failed) {
-      return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}; correct that and repeat the command",
-                                          path, failed.message())};
+      return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}; fix that and repeat the command", path,
+                                          failed.message())};
     }
   }
   for (const std::string& stored : removal.stored) FT_TRY(sweep_shared_blob(removal.cache, stored));

@@ -119,7 +119,7 @@ class Scanner {
       scan_.ended_early =
           fmt::format("the search ended after {} entries; name fewer folders", kMaxScanEntries);
     } else if (out_of_time_()) {
-      scan_.ended_early = "the search ran out of time; a disk is slow, or a named folder holds much else";
+      scan_.ended_early = "the search ran out of time: a disk is slow, or a folder has many other files";
     }
     return !scan_.ended_early.empty();
   }
@@ -346,7 +346,7 @@ ModelSummary summarise(const FoundModel& model) {
   if (summary.complete()) return summary;
   if (model.kept_bytes >= 0) {
     summary.bytes = model.kept_bytes;
-    summary.problem = fmt::format("its download is unfinished, {} are here",
+    summary.problem = fmt::format("its download is unfinished ({} present)",
                                   bytes_text(static_cast<double>(model.kept_bytes)));
   } else if (model.partial) {
     summary.problem += " (its download is unfinished)";

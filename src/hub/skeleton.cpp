@@ -164,10 +164,9 @@ Result<Skeleton> fetch_skeleton(const HubSettings& settings, Transport& transpor
                                 PullEvents& events, const Repository& repository, const std::string& folder,
                                 const WantedRanges& wanted) {
   if (settings.offline) {
-    return Error{Code::kUnsupported,
-                 fmt::format("{} would have to be asked for at the hub, and HF_HUB_OFFLINE "
-                             "forbids it; unset it",
-                             repository.id())};
+    return Error{
+        Code::kUnsupported,
+        fmt::format("{} cannot be downloaded while HF_HUB_OFFLINE is set; unset it", repository.id())};
   }
   HubClient client(settings, transport, pace, events);
   Skeleton skeleton;

@@ -256,7 +256,7 @@ Status Transfer::fetch(Connection& connection, const Task& task, bool& no_range)
     if (received == Received::kAll) return {};
     if (received == Received::kNoRange) {
       if (work.whole || work.file.size > kMaxWholeBytes) {
-        return Error{Code::kIo, fmt::format("{}: the server sends no part of it; fetch it with `hf download "
+        return Error{Code::kIo, fmt::format("{}: the server sends no byte ranges; fetch it with `hf download "
                                             "{}`, which fills the same cache",
                                             work.file.path, repository_.id())};
       }
@@ -313,12 +313,12 @@ Status Transfer::follow(Work& work) {
 Status Transfer::damaged(Work& work, const std::string& found) {
   if (++work.damages > 1) {
     work.partial->remove();
-    return Error{Code::kCorrupt, fmt::format("{} arrived damaged twice: its hash is {}, the hub says {}; "
-                                             "nothing of it was kept. Try again, or another HF_ENDPOINT",
+    return Error{Code::kCorrupt, fmt::format("{} arrived damaged twice: its hash is {}, the hub's is {}; it "
+                                             "was discarded. Try again, or set another HF_ENDPOINT",
                                              work.file.path, found, work.file.etag())};
   }
   client_.tell([&](PullEvents& events) {
-    events.noted(fmt::format("{} arrived damaged; it is fetched once more", work.file.path));
+    events.noted(fmt::format("{} arrived damaged; fetching it again", work.file.path));
   });
   FT_TRY(work.partial->restart(false));
   work.digest = Digest::for_blob(work.file.etag(), work.file.size), work.hashed = 0;

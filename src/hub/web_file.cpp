@@ -102,7 +102,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   Result<std::string> get(std::string url) {
-    if (handle_ == nullptr) return Error{Code::kExhausted, "libcurl cannot start; close other programs"};
+    if (handle_ == nullptr)
+      return Error{Code::kExhausted, "libcurl cannot start; free memory by closing other programs"};
     std::int64_t left_ms = fetch_.limits->total_ms;
     for (int hop = 0;; ++hop) {
       std::string next;
@@ -165,10 +166,9 @@ class Client {
     const auto said = [](std::string sentence) { return Error{Code::kInvalid, std::move(sentence)}; };
     if (fetch_.too_large || code == CURLE_FILESIZE_EXCEEDED)
       return said(fmt::format("the file has more than {} bytes", fetch_.limits->bytes));
-    if (fetch_.refused)
-      return said("its address is not a public one of another machine, and others are never asked");
+    if (fetch_.refused) return said("its address is not a public address of another machine");
     if (code == CURLE_OPERATION_TIMEDOUT)
-      return said(fmt::format("it did not come within {} ms", fetch_.limits->total_ms));
+      return said(fmt::format("it did not arrive within {} ms", fetch_.limits->total_ms));
     return said(fmt::format("it cannot be fetched ({})", curl_.strerror(code)));
   }
 

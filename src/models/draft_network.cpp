@@ -85,7 +85,7 @@ Result<std::vector<OpenedDrafter>> open_drafters(std::span<const DraftFolder> fo
     const auto formats = draft_formats();
     const auto format = std::ranges::find(formats, folder.name, &DraftFormat::name);
     if (format == formats.end())
-      return Error{Code::kInvalid, fmt::format("drafter '{}' has no folder of its own", folder.name)};
+      return Error{Code::kInvalid, fmt::format("drafter '{}' is not loaded from a folder", folder.name)};
     const auto same = [&](const OpenedDrafter& other) { return other.folder.name == folder.name; };
     if (std::ranges::any_of(opened, same))
       return Error{Code::kInvalid, fmt::format("drafter {} is given twice; give it once", folder.name)};

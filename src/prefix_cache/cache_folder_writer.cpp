@@ -94,8 +94,7 @@ void CacheFolder::write(const Offered& offered, const Snapshot& snapshot, std::i
 void CacheFolder::note_failure(const std::string& why) {
   if (!std::exchange(failing_, true)) {
     log_warn(
-        fmt::format("the cache folder {}: cannot store a prompt ({}); serving continues and tries "
-                    "again from time to time",
+        fmt::format("the cache folder {}: cannot store a prompt ({}); the server continues and will retry",
                     options_.directory, why));
   }
   const std::lock_guard lock(mutex_);

@@ -97,14 +97,16 @@ Status Decoder::take_images(Slot& slot, std::span<const PromptImage> images) con
     slot.positions.add({image.first, picture.token_rows(), picture.token_columns()});
     tokens += picture.tokens();
     if (picture.pixels.size.pixels() > encoder_->max_pixels()) {
-      return Error{Code::kInvalid, fmt::format("an image has {} pixels and {} are taken; use --max-pixels",
-                                               picture.pixels.size.pixels(), encoder_->max_pixels())};
+      return Error{Code::kInvalid,
+                   fmt::format("an image has {} pixels, but at most {} are accepted; use --max-pixels",
+                               picture.pixels.size.pixels(), encoder_->max_pixels())};
     }
   }
   if (tokens > images_->area()) {
-    return Error{Code::kExhausted,
-                 fmt::format("the images have {} tokens and a prompt may have {}; send fewer or smaller ones",
-                             tokens, images_->area())};
+    return Error{
+        Code::kExhausted,
+        fmt::format("the images have {} tokens, but a prompt may have {}; send fewer or smaller ones", tokens,
+                    images_->area())};
   }
   slot.images.assign(images.begin(), images.end());
   for (PromptImage& image : slot.images) image.read = false;  // not into this slot's area
@@ -210,7 +212,7 @@ Drafter* Decoder::drafter(DrafterKind kind) {
 
 std::string Decoder::drafter_problem(DrafterKind kind) const {
   if (kind == DrafterKind::kRecall && options_.recall_bytes <= 0)
-    return "nothing is kept of earlier requests; start with --lookup-memory-mb";
+    return "earlier requests are not remembered; start with --lookup-memory-mb";
   return ft::drafter_problem(kind, model_);
 }
 

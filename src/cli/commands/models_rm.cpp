@@ -93,7 +93,8 @@ void show(const KnownModel& model, const hub::Removal& plan, Terminal& terminal)
 Result<int> remove_model(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const KnownModel model, find_known(options.name));
   if (model.found.place == kShippedPlace) {
-    return Error{Code::kInvalid, fmt::format("{} comes with the program and goes with it", model.found.name)};
+    return Error{Code::kInvalid, fmt::format("{} is part of the program; uninstalling the program removes it",
+                                             model.found.name)};
   }
   if (model.found.root.empty()) {
     return Error{Code::kInvalid, fmt::format("{} belongs to {}; delete it with: {}", model.found.name,
@@ -209,7 +210,7 @@ Command models_rm_command() {
   command.summary = "Delete a model from this machine";
   command.examples =
       "  foretoken models rm mlx-community/Qwen3.5-4B-OptiQ-4bit\n"
-      "  foretoken models rm ORG/NAME@REVISION          this revision; what others use stays\n";
+      "  foretoken models rm ORG/NAME@REVISION          this revision; shared files stay\n";
   command.flags.group("Model");
   command.flags.positional = "name";
   command.flags.add("name", "NAME", reads_model(options->name), "A name of `foretoken models`").setting =
@@ -217,7 +218,7 @@ Command models_rm_command() {
   command.flags.add_switch("yes", options->yes, "Do not ask").setting = false;
   command.check = [options]() -> Status {
     if (!options->name.empty()) return {};
-    return Error{Code::kInvalid, "which model? use foretoken models rm NAME"};
+    return Error{Code::kInvalid, "the model is missing; use foretoken models rm NAME"};
   };
   return bind_options(std::move(command), std::move(options), remove_model);
 }

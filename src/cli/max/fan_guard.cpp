@@ -126,7 +126,7 @@ Result<Guard> start_fan_guard(int owner, double idle_s) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   if (owner != 0 && !open_pipe(ends))
-    return Error{Code::kIo, "Max mode: no pipe for its guard; close programs"};
+    return Error{Code::kIo, "Max mode: its guard cannot start (no pipe); close other programs"};
   if (owner != 0) ::posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
   if (owner == 0) ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);

@@ -75,9 +75,7 @@ void check_supported(KeyReader& top, KeyReader& sizes) {
   for (const char* key : {"attention_bias", "mlp_bias"}) {
     if (!sizes.flag(key, false)) continue;
     sizes.fail(Code::kUnsupported,
-               fmt::format("{}.{} is true, which this version does not run; use a published "
-                           "drafter",
-                           sizes.where(), key));
+               fmt::format("{}.{}: true is not supported; use a published drafter", sizes.where(), key));
   }
 }
 
@@ -110,9 +108,9 @@ void read_layers(KeyReader& top, Config& c, int layers) {
 void check_target(KeyReader& top, const Config& c, const ModelFacts& target) {
   const auto differs = [&](const char* key, int own, int of_target) {
     if (own == of_target) return;
-    top.fail(Code::kInvalid, fmt::format("{}: {} is {} and that of the target is {}; use the drafter of this "
-                                         "target",
-                                         top.where(), key, own, of_target));
+    top.fail(Code::kInvalid,
+             fmt::format("{}: {} is {}, but the target's is {}; use the drafter of this target", top.where(),
+                         key, own, of_target));
   };
   differs("vocab_size", c.vocabulary, target.vocabulary);
   differs("the width of the target's hidden rows", c.target_hidden, target.width);
