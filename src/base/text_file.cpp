@@ -37,7 +37,7 @@ Result<std::string> read_all(int file, const std::string& name, std::size_t limi
     char buffer[1 << 16];
     const ssize_t got = ::read(file, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) {  // the writer, or somebody at a terminal, may take its time
+    if (got < 0 && errno == EAGAIN) {  // the writer, or a person at a terminal, may be slow
       waits = false;
       pollfd ready{file, POLLIN, 0};
       (void)::poll(&ready, 1, -1);

@@ -45,7 +45,7 @@ std::string shown(std::string_view body) {
 
 std::string_view header_message(const ResponseHeader& response) { return response.header("x-error-message"); }
 
-/// What the hub says of it in brackets, if it says something.
+/// The hub's message in brackets, if there is one.
 std::string in_its_words(const ResponseHeader& response, std::string_view body) {
   const std::string_view message = header_message(response);
   const std::string text =
@@ -92,7 +92,8 @@ Error absent(const Asked& asked) {
 
 Outcome refuse(Error error) { return {Verdict::kRefused, -1, std::move(error)}; }
 
-/// Passes by itself: repeated when the server says, unless that is too long for a person who waits.
+/// A temporary error: repeated after the time that the server names, unless that is too long for a waiting
+/// user.
 Outcome wait_for_server(const ResponseHeader& response, std::string problem, const char* advice) {
   const double wait_s = wait_seconds(response).value_or(-1);
   if (wait_s > kLongestWaitS) {

@@ -16,7 +16,7 @@ namespace {
 
 std::string shown(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
-/// What is here, without a request.
+/// The local files, without a request.
 Result<PullPlan> offline_plan(const HubCache& cache, const Repository& repository) {
   const std::optional<std::string> commit = cache.commit_here(repository);
   if (!commit) {
@@ -113,7 +113,7 @@ class Pull {
                                                         : std::filesystem::status(path, absent));
   }
 
-  /// Blobs that are not what their name says are deleted, and so is a snapshot's own copy.
+  /// Blobs whose hash differs from their name are deleted, and so is a snapshot's copy.
   Status repair() {
     std::vector<std::pair<std::string, const RemoteFile*>> there;
     std::int64_t bytes = 0;

@@ -11,7 +11,7 @@ constexpr int kOk = 200, kPartialContent = 206;
 
 }  // namespace
 
-/// One answer: its bytes are in the piece; the outcome says what follows if some are missing.
+/// One answer: its bytes are in the piece; the outcome is the next action if some are missing.
 Result<Outcome> RangeReader::ask(Piece& piece, const ResolvedUrl& resolved) {
   const std::int64_t from = piece.first + static_cast<std::int64_t>(piece.got);
   const std::int64_t last = piece.first + std::ssize(piece.out) - 1;

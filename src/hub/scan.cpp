@@ -67,7 +67,7 @@ class Scanner {
         name_snapshot(refs, model);
         add_folder(std::move(model), found);
       }
-      // The main revision first; others only beside it.
+      // The main revision first, then others.
       std::ranges::stable_sort(found, [](const FoundModel& a, const FoundModel& b) {
         return (a.revision == kMainRevision) > (b.revision == kMainRevision);
       });
@@ -195,7 +195,7 @@ class Scanner {
     for (std::size_t i = 1; i < names.size(); ++i) model.also.push_back(named(names[i]));
   }
 
-  /// Of the files that the commit's list names: those in the snapshot, and what partial files hold.
+  /// The bytes of the commit's files that are in the snapshot or in partial files.
   std::int64_t kept_bytes(const fs::path& repository, const fs::path& snapshot, const std::string& commit) {
     const Result<std::vector<RemoteFile>> files =
         read_tree_file((repository / "trees" / (commit + ".json")).string());

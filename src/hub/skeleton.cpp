@@ -100,7 +100,7 @@ class Fetcher {
     return SparseFile::create(path.string(), file.size);
   }
 
-  /// How many of the file's first bytes are there after it: the header, and what came with it.
+  /// Afterwards the file has this many of its first bytes: the header, and the bytes fetched with it.
   Result<std::int64_t> header(const RemoteFile& file, SparseFile& out) {
     std::string bytes(static_cast<std::size_t>(std::min(file.size, kFirstBytes)), '\0');
     FT_TRY(reader_.read(file, 0, bytes));

@@ -61,7 +61,7 @@ bool Transfer::all_done() const {
   return std::ranges::all_of(works_, [](const auto& work) { return work->phase == Work::Phase::kDone; });
 }
 
-/// Takes the lock of the file and opens its partial, unless the blob is there or another process has it.
+/// Takes the lock of the file and opens its partial, unless the blob exists or another process has the lock.
 Status Transfer::begin(Work& work) {
   FT_ASSIGN(work.lock, FileLock::try_lock(cache_.lock_path(repository_, work.file.etag())));
   const std::string blob = cache_.blob(repository_, work.file.etag());
@@ -328,7 +328,7 @@ Status Transfer::damaged(Work& work, const std::string& found) {
   return {};
 }
 
-/// All pieces are there, and this thread alone has the file.
+/// All pieces are complete, and only this thread has the file.
 Status Transfer::close(Work& work) {
   FT_TRY(follow(work));
   if (stopping_) return {};

@@ -47,7 +47,7 @@ constexpr Range kNotPublic4[] = {{{0}, 8},
                                  {{203, 0, 113}, 24},
                                  {{224}, 4},
                                  {{240}, 4}};
-// What is given out is in 2000::/3; of that, protocols, 6to4 and documentation.
+// Assigned addresses are in 2000::/3; excluded are protocols, 6to4 and documentation.
 constexpr Range kGivenOut6 = {{0x20}, 3};
 constexpr Range kNotPublic6[] = {
     {{0x20, 0x01, 0x00}, 23}, {{0x20, 0x01, 0x0d, 0xb8}, 32}, {{0x20, 0x02}, 16}, {{0x3f, 0xff}, 20}};
@@ -161,7 +161,7 @@ class Client {
     return Error{Code::kInvalid, fmt::format("its server answered with status {}", status)};
   }
 
-  /// Says no more of the network than a client may know.
+  /// The message reveals nothing about the network.
   Error failure(CURLcode code) const {
     const auto said = [](std::string sentence) { return Error{Code::kInvalid, std::move(sentence)}; };
     if (fetch_.too_large || code == CURLE_FILESIZE_EXCEEDED)
