@@ -33,7 +33,7 @@ Result<OpenedDrafter> open(const DraftFolder& folder, const DraftFormat& format,
   return drafter;
 }
 
-/// A whole smaller model. Whether its tokens are those of the target, a tokenizer knows: the caller compares.
+/// A whole smaller model. The caller must check that both tokenizers match.
 Result<DraftNetwork> load_whole(const DraftFolder& folder, const Model& target) {
   FT_ASSIGN(Model model, load_model(folder.directory));
   if (model.facts.vocabulary > target.facts.vocabulary) {

@@ -15,7 +15,7 @@ std::string refusal(std::string_view text) {
   return keys.ok() ? "" : keys.error().message;
 }
 
-/// What `serve` says to these sources of its flags; empty: nothing.
+/// The error of `serve` for these sources of flags; empty: success.
 std::string refusal_of_serve(const Typed& typed, const std::map<std::string, std::string>& environment,
                              const std::vector<Setting>& settings) {
   ServeOptions choice;

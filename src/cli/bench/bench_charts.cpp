@@ -11,7 +11,7 @@ namespace ft::cli {
 namespace {
 
 constexpr int kLabel = 84, kLine = 18;
-constexpr int kBeside = 176;  // room for labels beside the axes
+constexpr int kBeside = 176;  // room for the labels of the axes
 
 std::string line(std::string_view css, double x1, double y1, double x2, double y2) {
   return fmt::format("<path class=\"{}\" d=\"M{:.0f} {:.1f}L{:.0f} {:.1f}\"/>", css, x1, y1, x2, y2);

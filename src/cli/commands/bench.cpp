@@ -179,7 +179,7 @@ void show_summary(const BenchReport& report, Terminal& terminal) {
   }
 }
 
-/// Takes one pair of every case in turn, so that a slow minute affects all cases.
+/// Interleaves one pair of every case, so that a slow minute affects all cases.
 Status measure(const Options& options, const std::vector<BenchCase>& cases, BenchMeasure& bench,
                Terminal& terminal, BenchReport& report) {
   const auto start = std::chrono::steady_clock::now();

@@ -32,7 +32,7 @@ struct Options {
   bool quick = false, profile = false;
   std::string trace, html;
   std::vector<int> threads;  // of several measurements; empty: one
-  int streams = 0;           // beside one; 0: the figures of one
+  int streams = 0;           // compared with one; 0: only one stream
 };
 
 Setter appends_schedule(std::vector<std::vector<double>>& target) {
@@ -94,7 +94,7 @@ std::vector<ProfileTable> shown(std::vector<ProfileTable> tables, int streams = 
 
 using Report = std::function<bool(int, int)>;  // done, all; false: stop
 
-/// What `bench` returns, with a bar of its progress and an end at Ctrl-C.
+/// The result of `bench`, with a progress bar; Ctrl-C ends it.
 auto measure(Terminal& terminal, const auto& bench) {
   std::atomic<bool> stopped{false};
   const Interrupt interrupt([&stopped] { stopped = true; });
@@ -171,7 +171,7 @@ Result<DecodeReport> measured(const Options& options, Terminal& terminal) {
   return report;
 }
 
-/// One number of threads after the other: each has a backend and a copy of the model of its own.
+/// One number of threads after the other, each with a separate backend and copy of the model.
 Result<int> work_on_threads(Options options, Terminal& terminal) {
   std::vector<DecodeReport> reports;
   for (const int threads : options.threads) {

@@ -1,4 +1,4 @@
-// `foretoken bench edits`: versions of one file in requests of their own, with and without a memory of them.
+// `foretoken bench edits`: versions of one file in separate requests, with and without a memory of them.
 #include <algorithm>
 #include <atomic>
 

@@ -125,7 +125,7 @@ std::string or_none(const SpeculationReport& head) {
   return head.rounds == 0 ? "no head" : acceptance_text(head);
 }
 
-/// Perplexity and acceptance before and after. What cannot be measured is said, not guessed.
+/// Perplexity and acceptance before and after. A figure that cannot be measured is reported as missing.
 Status compare_quality(const convert::Source& source, const ConversionFlags& flags,
                        const std::string& text_file, ConversionReport& report) {
   std::error_code ignored;

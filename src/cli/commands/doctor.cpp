@@ -1,4 +1,4 @@
-// `foretoken doctor`: checks the machine, the backend and the model, and says how to fix problems.
+// `foretoken doctor`: checks the machine, the backend and the model, and shows how to fix problems.
 #include <algorithm>
 #include <ctime>
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
-// `foretoken graft`: keeps the MTP head of another checkpoint, or a drafter in a folder of its own, for a
-// model that lacks one. It is checked first, and the files of the model stay as they are.
+// `foretoken graft`: stores the MTP head of another checkpoint, or a separate drafter, for a model that lacks
+// one. It is checked first, and the files of the model do not change.
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

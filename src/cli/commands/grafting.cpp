@@ -93,7 +93,7 @@ const Attention* first_attention(const Program& program) {
   return nullptr;
 }
 
-/// The head was trained with the rotary part of its own model.
+/// The head was trained with the rotary part of its model.
 Status check_rotary(const GraftOptions& options, const Program& trained, const Program& grafted) {
   const Attention* a = first_attention(trained);
   const Attention* b = first_attention(grafted);
@@ -131,7 +131,7 @@ std::int64_t rows_of_run(std::int64_t rows) {
   return rows <= kComparedRuns * kComparedRows ? rows : kComparedRows;
 }
 
-/// What the checks of a head read of the tensors of its checkpoint.
+/// The tensors of a head's checkpoint that the checks read.
 std::vector<hub::ByteRange> checked_ranges(const format::TensorView& tensor) {
   const auto size = static_cast<std::int64_t>(tensor.bytes.size());
   if (format::is_mtp_name(tensor.name)) return {{0, size}};
@@ -219,7 +219,7 @@ Status check_acceptance(const GraftOptions& options, const Model& model, Drafter
   return {};
 }
 
-/// What config.json must say about the head, in the form of the model's own.
+/// The entries of config.json about the head, in the form that the model uses.
 nlohmann::json head_config(const nlohmann::json& from, const nlohmann::json& onto) {
   const auto section = from.find("text_config");
   const nlohmann::json& text = section != from.end() && section->is_object() ? *section : from;

@@ -60,7 +60,7 @@ class Reporter final : public hub::PullEvents {
     if (now - drawn_ms_ < (events_ ? kEventsMs : draws ? kDrawMs : kLinesMs) || quiet_) return;
     drawn_ms_ = now;
     if (began_ms_ == 0) began_ms_ = now;
-    constexpr std::int64_t kSettledMs = 3000;  // before that the rate says nothing
+    constexpr std::int64_t kSettledMs = 3000;  // before that the rate is meaningless
     const double rate = now - began_ms_ >= kSettledMs || !draws ? progress.bytes_per_s : 0;
     if (events_) {
       event({{"event", "progress"},

@@ -1,4 +1,4 @@
-// `foretoken inspect`: shows what a model is, what it needs and which drafter it gets.
+// `foretoken inspect`: shows a model's sizes, its memory and its drafter.
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -86,7 +86,8 @@ void show(const Inspection& found, Terminal& terminal) {
   if (!found.program.empty()) terminal.out("\n" + found.program);
 }
 
-/// A model that does not run is not an error of inspect; it says why, and what to do. A damaged folder is.
+/// A model that does not run is not an error of inspect; the report has the reason and the next step. A
+/// damaged folder is an error.
 std::optional<Assessment> what_does_not_run(const std::string& named, const std::string& shown) {
   if (is_synth_name(named)) return std::nullopt;
   std::string directory = named;
@@ -122,7 +123,8 @@ int show_tier(const Options& options, const Assessment& found, Terminal& termina
   return options.require.empty() ? 0 : 1;
 }
 
-/// Of an MTP head what the head doctor reads: the norms, and enough of a matrix to see that it is not zero.
+/// The parts of an MTP head that the head doctor reads: the norms, and enough of a matrix to see that it is
+/// not zero.
 std::vector<hub::ByteRange> doctors_ranges(const format::TensorView& tensor) {
   constexpr std::size_t kSample = 4096;
   if (!format::is_mtp_name(tensor.name)) return {};
@@ -132,7 +134,7 @@ std::vector<hub::ByteRange> doctors_ranges(const format::TensorView& tensor) {
 
 Result<int> work(const Options& options, Terminal& terminal);
 
-/// The same report of a repository, of which only headers and small files are read.
+/// The same report for a repository; only its headers and small files are read.
 Result<int> work_remotely(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const RemoteFolder folder,
             read_remote(options.model, doctors_ranges, options.output.quiet, terminal));

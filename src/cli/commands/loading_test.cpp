@@ -1,4 +1,4 @@
-// What `inspect` says of the GPU of recorded Macs: the kernels' twin with their names and limits.
+// The lines of `inspect` about the GPU of recorded Macs: the kernels' twin with their names and limits.
 #include "cli/commands/loading.h"
 
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace ft::cli {
 namespace {
 
-/// The GPU of a recorded Mac, as far as `inspect` asks it.
+/// The GPU of a recorded Mac, as far as `inspect` uses it.
 class RecordedGpu final : public metal::ForwardingDevice {
  public:
   explicit RecordedGpu(const metal::GpuFacts& facts)

@@ -51,7 +51,7 @@ Result<int> install(Terminal& terminal) {
   return 0;
 }
 
-/// The fans follow what they are asked for at about 400 rpm a second.
+/// The fans change their speed by about 400 rpm per second.
 Status wait_until_fast(const ThermalForge& fans, Guard& guard) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPause = std::chrono::milliseconds(100);

@@ -1,4 +1,4 @@
-// `foretoken models rm` and `models prune`: both say what goes, with its bytes, before they ask.
+// `foretoken models rm` and `models prune`: both list the files to delete, with their bytes, before they ask.
 #include "cli/commands/models_rm.h"
 
 #include <algorithm>
@@ -168,7 +168,7 @@ void show(const std::vector<hub::Prunable>& found, Terminal& terminal) {
 Result<int> prune(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const hub::HubSettings settings,
             hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); }));
-  constexpr std::int64_t kSettledS = 3600;  // a running download may have made what is younger
+  constexpr std::int64_t kSettledS = 3600;  // newer files may belong to a running download
   const std::int64_t settled_s =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count() -

@@ -137,7 +137,7 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
             "Default draft tokens per round: auto (default) or 0 to 15");
 }
 
-/// Token ids of another model mean other words, so each model has a file of its own.
+/// Token ids of another model mean other words, so each model has a separate file.
 RecallFileOptions recall_file_options(const Model& model, const std::string& folder) {
   if (folder.empty()) return {};
   const std::string key = fingerprint(model.name + "\n" + to_text(model.target));

@@ -1,4 +1,4 @@
-// `foretoken completions` and `foretoken manual`: what a package installs beside the program.
+// `foretoken completions` and `foretoken manual`: files that a package installs with the program.
 #include "cli/args/option_flags.h"
 #include "cli/args/shell_words.h"
 #include "cli/commands/subcommands.h"

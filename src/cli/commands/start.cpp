@@ -1,5 +1,5 @@
 // `foretoken start`: from nothing to a chat. Asks which model and where, at most two questions, and remembers
-// the answer once its model has loaded: the next start needs one key. Then it becomes `foretoken chat` or
+// the answer once its model has loaded: next time, Enter is enough. Then it becomes `foretoken chat` or
 // `foretoken serve`.
 #include <algorithm>
 #include <cstdlib>
@@ -81,7 +81,7 @@ Status check_here(const std::string& name) {
                            found.next.empty() ? "" : "; next: " + found.next)};
 }
 
-/// A name that is not here may be a repository: asks whether to fetch it, which request.left may end.
+/// An unknown name may be a repository: asks whether to fetch it, which request.left may end.
 Status resolve_model_name(const std::string& typed, const Options& options, Menu* menu, StartRequest& request,
                           Terminal& terminal) {
   std::string& name = request.choice.model;
@@ -185,7 +185,7 @@ Status take_max_flag(const Options& options, LastStart& choice) {
   return {};
 }
 
-/// Without questions: flags, else the last choice, else what the menu offers first.
+/// Without questions: flags, else the last choice, else the first offer of the menu.
 Result<StartRequest> choose_alone(const Options& options, const std::optional<LastStart>& last,
                                   Terminal& terminal) {
   StartRequest request;

@@ -47,7 +47,7 @@ std::string head_folder_of(const std::string& model_directory) {
 KeptHead kept_head(const std::string& model_directory) {
   KeptHead kept;
   std::error_code ignored;
-  // Most people keep none, and then the model's headers need not be read.
+  // Most users have none, and then the model's headers need not be read.
   if (!fs::is_directory(heads_folder(), ignored)) return kept;
   const std::string folder = head_folder_of(model_directory);
   if (folder.empty()) return kept;

@@ -26,7 +26,7 @@ Result<std::unique_ptr<MaxMode>> MaxMode::start(MaxModeOptions options) {
   return mode;
 }
 
-// Marker, guard, fans: in this order, so that a death between two of them leaves somebody who puts them back.
+// Marker, guard, fans: in this order, so that the fans are restored after a death between two of them.
 Status MaxMode::begin() {
   FT_ASSIGN(const MaxMarker marker, MaxMarker::open());
   FT_TRY(marker.set({::getpid(), process_start(::getpid()), 0, 0, false}));

@@ -84,7 +84,7 @@ Interrupt::~Interrupt() {
   ::close(write_);
 }
 
-/// Whether SIGHUP asks for a reload, not for the end of a program whose terminal was closed.
+/// Whether SIGHUP means a reload, not the end of a program whose terminal was closed.
 bool Interrupt::reloads() const { return !had_terminal_ || has_terminal(); }
 
 void Interrupt::watch() {

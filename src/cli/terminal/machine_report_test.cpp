@@ -20,7 +20,7 @@ TEST(Machine, AProcessorThatSlowsDownInTheChecksIsAWarning) {
   EXPECT_TRUE(check_throttling(before, after).empty()) << "what is unknown warns of nothing";
 }
 
-/// Macs as their owners published them; what macOS does not tell stays empty and warns of nothing.
+/// Macs as their owners published them; values that macOS does not report stay empty and give no warning.
 TEST(Machine, TheReportOfAMacHasItsMemoryItsGpuAndItsLimit) {
   for (const metal::RecordedMac& mac : metal::kRecordedMacs) {
     Machine machine;

@@ -69,7 +69,7 @@ std::vector<int> read_layers(KeyReader& own, const Config& config, int target) {
   return ids;
 }
 
-/// A layer is causal inside the block if the config says so; if it says nothing, sliding layers are.
+/// A layer is causal inside the block if the config says so; by default, sliding layers are.
 void read_attention(KeyReader& top, KeyReader& own, Config& config) {
   const std::optional<bool> causal = own.optional_flag("causal");
   const std::optional<bool> is_causal = top.optional_flag("is_causal");
