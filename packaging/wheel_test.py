@@ -32,7 +32,7 @@ with foretoken.Server(slots=2, alias=["a", "b"], api_key="secret") as server:
         foretoken.Server(port=int(server.url.split(":")[-1])).start()
         raise SystemExit("a taken port was accepted")
     except foretoken.StartError as error:
-        assert "is taken" in str(error), error
+        assert "is used" in str(error), error
 assert server.stop() == 0
 assert foretoken.generate("{question}", max_tokens=20, temperature=0).text == answer.text
 print(answer.text)

@@ -75,6 +75,7 @@ class TrainedChoice : public testing::Test {
   void SetUp() override {
     const char* trained = std::getenv("FORETOKEN_TRAINED");
     if (trained == nullptr) GTEST_SKIP() << "FORETOKEN_TRAINED names no folder";
+    if (std::getenv("FORETOKEN_FULL") == nullptr) GTEST_SKIP() << "takes a minute: FORETOKEN_FULL=1";
     const std::string folder = std::string(trained) + "/qwen3.5-tiny";
     tokenizer_.emplace(std::move(*Tokenizer::load(folder)));
     template_.emplace(std::move(*ChatTemplate::load(folder)));

@@ -47,7 +47,7 @@ Result<std::string> decode_base64(std::string_view text) {
     bits -= 8;
     bytes += static_cast<char>(group >> bits & 255U);
   }
-  if (bits == 6) return Error{Code::kInvalid, "is cut base64; send all of it"};
+  if (bits == 6) return Error{Code::kInvalid, "is truncated base64; send all of it"};
   return bytes;
 }
 

@@ -167,11 +167,10 @@ Status check_members(const Json& body, Body kind, bool strict, Notes& notes) {
   for (const auto& [name, value] : body.items()) {
     if (std::ranges::find(known, name) != known.end() || value.is_null()) continue;
     if (std::ranges::find(kHistories, name) != std::end(kHistories)) {
-      return Error{
-          Code::kUnsupported,
-          fmt::format("{}: this server keeps no such conversation; send all messages, without \"{}\"", name,
-                      name),
-          name};
+      return Error{Code::kUnsupported,
+                   fmt::format("{}: this server stores no conversations; send all messages, without \"{}\"",
+                               name, name),
+                   name};
     }
     if (strict) {
       return Error{Code::kInvalid,

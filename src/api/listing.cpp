@@ -85,7 +85,7 @@ Result<Range> range_of(const Page& page, const std::vector<std::string>& ids) {
   const std::string& id = backwards ? page.before_id : page.after_id;
   const auto at = std::find(ids.begin(), ids.end(), id);
   if (!id.empty() && at == ids.end()) {
-    return wrong(backwards ? "before_id" : "after_id", fmt::format("no model \"{}\" is listed here", id));
+    return wrong(backwards ? "before_id" : "after_id", fmt::format("there is no model \"{}\"", id));
   }
   const auto place = static_cast<std::size_t>(at - ids.begin());
   if (backwards) return Range{place - std::min(place, limit), place, place > limit};

@@ -71,7 +71,7 @@ TEST(Listing, PropsSayWhyAGpuIsNotUsed) {
     return nlohmann::json::parse(props_reply(model_info).body).at("backend_problem");
   };
   EXPECT_TRUE(problem().is_null());
-  model_info.backend_problem = "--backend auto takes the CPU, not the GPU: it fails the self-test";
+  model_info.backend_problem = "--backend auto falls back to the CPU: it fails the self-test";
   EXPECT_EQ(problem(), model_info.backend_problem);
 }
 

@@ -155,7 +155,7 @@ Compiled grammar_of(const ModelInfo& model_info, const GenerateParams& call) {
   if (!formatted && !must && !(tools && limited)) return std::shared_ptr<const Grammar>();
   if (model_info.grammars == nullptr) {
     return Error{Code::kUnsupported,
-                 "this model's tokenizer does not support structured output; leave the format out"};
+                 "this model's tokenizer does not support structured output; omit the format"};
   }
   if (must || !formatted) return call_grammar(model_info, call, must);
   Compiled format = format_grammar(*model_info.grammars, call);  // alone: its errors must not name tools
@@ -183,7 +183,7 @@ Status check_model(const ModelInfo& model_info, const std::string& model) {
   std::string names = model_info.id;
   for (const std::string& alias : model_info.aliases) names += ", " + alias;
   return Error{Code::kNotFound,
-               fmt::format("the model \"{}\" is not served here; this server has {}", model, names), "model"};
+               fmt::format("the model \"{}\" is not served; this server has {}", model, names), "model"};
 }
 
 Result<std::vector<std::int32_t>> prompt_of(const ModelInfo& model_info, const GenerateParams& call) {

@@ -74,7 +74,7 @@ Result<std::vector<std::string>> read_stops(const Fields& fields, std::string_vi
     return wrong(path, fmt::format("at most {} strings, found {}", kMaxStops, stops.size()));
   }
   for (const std::string& stop : stops) {
-    if (stop.empty()) return wrong(path, "an empty stop string would end every answer; leave it out");
+    if (stop.empty()) return wrong(path, "an empty stop string would end every answer; omit it");
     if (stop.size() > kMaxStopBytes) {
       return wrong(path, fmt::format("at most {} bytes each, found {}", kMaxStopBytes, stop.size()));
     }

@@ -250,7 +250,7 @@ Result<PackedWriter> PackedWriter::open(const PackedCacheKey& key) {
   std::error_code failure;
   std::filesystem::create_directories(std::filesystem::path(key.path).parent_path(), failure);
   if (failure) {
-    return Error{Code::kIo, fmt::format("{}: cannot make its folder: {}", key.path, failure.message())};
+    return Error{Code::kIo, fmt::format("{}: its folder cannot be created: {}", key.path, failure.message())};
   }
   auto state = std::make_unique<State>(key);
   const std::int64_t front = data_offset(piece_count(key.bytes));

@@ -35,7 +35,7 @@ Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
   if (good.ok()) return gpu;
   if (good.error().code == Code::kInvalid) return good.error();  // a GPU that was asked for by number
   if (good.error().code != Code::kNotFound && options.notice)
-    options.notice("--backend auto takes the CPU, not the GPU: " + good.error().message);
+    options.notice("--backend auto falls back to the CPU: " + good.error().message);
   return make_cpu_backend(options);
 }
 
@@ -43,8 +43,7 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
   if (options.name == "ref") {
     if (options.kv_bits == 8) {
       return Error{Code::kInvalid,
-                   "ref backend: it keeps keys and values in float32; 8-bit ones (--kv-bits 8) need "
-                   "--backend cpu"};
+                   "ref backend: it stores keys and values in float32; --kv-bits 8 needs --backend cpu"};
     }
     using Made = Result<std::unique_ptr<Backend>>;
     return format::with_memory_guard("start", "ref backend", []() -> Made { return make_ref_backend(); });

@@ -1,5 +1,5 @@
-// XXH3 of bytes: tells whether a file is unchanged and whether two descriptions are equal. It detects
-// accidents, not forgery. Cost: about that of reading the bytes.
+// XXH3 of bytes, to check that a file is unchanged or that two descriptions are equal. It detects accidents,
+// not forgery. Cost: about as much as reading the bytes.
 #pragma once
 
 #include <cstddef>

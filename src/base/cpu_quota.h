@@ -1,6 +1,6 @@
 // The processor time that control groups grant this process, as containers set it (`docker run --cpus 4`): a
 // process with more busy threads is stopped for the rest of each period, and all its threads wait. Versions 1
-// and 2, the tightest group above this process. Cost: reads a few small files. What cannot be read does not
+// and 2, the tightest group above this process. Cost: reads a few small files. An unreadable file means no
 // limit.
 #pragma once
 

@@ -1,6 +1,6 @@
 // Work that takes long or waits for another server, and that some threads must not do. The code that begins
 // such work calls begin_heavy_work(), which throws on these threads. The server then runs the request again
-// on a thread that may. A request's lane thus follows from what it does, not from a search of its text.
+// on a thread that may. A request's lane thus follows from its work, not from a search of its text.
 #pragma once
 
 #include <initializer_list>

@@ -46,7 +46,7 @@ void write_all(int fd, std::string_view text) {
       pollfd ready{fd, POLLOUT, 0};
       (void)::poll(&ready, 1, -1);
     } else if (errno != EINTR) {
-      return;  // nobody will ever read it
+      return;  // it has no reader
     }
   }
 }

@@ -1,7 +1,7 @@
 // The log: one line per event on stderr, for people who run the program. Only log.cpp uses spdlog. Thread:
 // any. Cost: a level check when the level is off. A line that cannot be written is dropped. A library floor
-// logs only what the caller cannot see in a Result (a warning about a file that was still readable); it never
-// logs what it also returns as an Error.
+// logs only warnings that a Result cannot carry (a file that was odd but readable); it never logs an Error
+// that it also returns.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,11 @@ void log_plain(std::string_view line);
 /// Lines that may wait for the writer; one more drops the oldest.
 inline constexpr std::size_t kWaitingLogLines = 4096;
 
-/// From now on a thread of its own writes the lines, to `fd`: whoever logs never waits for stderr's reader.
-/// How many lines were dropped is said once it reads again. For a server, before its threads log.
+/// From now on a separate thread writes the lines to `fd`: logging never blocks on a slow stderr. The number
+/// of dropped lines is logged when stderr is read again. For a server, before its threads log.
 void log_in_background(int fd = 2);
 
-/// Waits until every line logged so far is written. False if nobody read them for so long.
+/// Waits until every line logged so far is written. False if they were not read in time.
 bool flush_log(int patience_ms);
 
 }  // namespace ft

@@ -41,7 +41,7 @@ TEST_F(Log, RemembersEveryLevel) {
   }
 }
 
-/// The last of this file's tests: what it does to the log stays.
+/// The last test of this file: its changes to the log stay.
 TEST_F(Log, AnEndThatNobodyReadsKeepsNobodyWaitingAndDropsAreCounted) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

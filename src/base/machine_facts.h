@@ -1,4 +1,4 @@
-// What the operating system tells of processor and memory: a source for Linux (base/linux) and one for macOS
+// Facts about processor and memory from the system: a source for Linux (base/linux) and one for macOS
 // (base/macos). Unreadable values stay empty or 0. Thread: any. Cost: reads a few small files or counters.
 #pragma once
 

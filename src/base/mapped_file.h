@@ -32,7 +32,7 @@ class MappedFile {
   /// Time of the last write, as the file system reported it at open: nanoseconds since 1970.
   std::int64_t modified_ns() const { return modified_ns_; }
 
-  /// Tells the kernel that the file will be read once from front to back.
+  /// Advises the kernel that the file will be read once from front to back.
   void advise_sequential() const;
   /// Releases the whole pages inside [offset, offset + length). They stay readable; the next touch reads them
   /// again.

@@ -1,5 +1,6 @@
-// Feeds arbitrary texts to the parser of clients' JSON: it accepts what nlohmann's own parser accepts and
-// gives the same tree, but for objects with too many keys. What it gives is written and read again unchanged.
+// Feeds arbitrary texts to the parser of clients' JSON: it accepts the same texts as nlohmann's parser and
+// gives the same tree, except for objects with too many keys. Its tree is unchanged after writing and reading
+// again.
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>

@@ -8,7 +8,7 @@ namespace ft {
 /// shows only after something was sent to it. Until then it looks like one that closed its sending side
 /// (has_hung_up in base/system.h).
 bool has_left(int socket);
-/// The system asks the other side of an idle TCP connection every half minute whether it is there.
+/// Turns on TCP keep-alive: the system probes an idle connection every half minute.
 void keep_asking(int socket);
 
 }  // namespace ft

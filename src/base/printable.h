@@ -1,5 +1,5 @@
-// Text of others (a file's key, a model's name) in a line for a terminal or a log: what a terminal or a
-// reader of lines may take for a command becomes \uXXXX. Invalid UTF-8 becomes U+FFFD.
+// Foreign text (a file's key, a model's name) in a line for a terminal or a log: characters that a terminal
+// or a line reader may interpret become \uXXXX. Invalid UTF-8 becomes U+FFFD.
 #pragma once
 
 #include <string>

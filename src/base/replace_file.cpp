@@ -32,7 +32,7 @@ Status replace_file(const std::string& path, std::string_view content) {
   std::error_code failure;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failure);
   if (failure) {
-    return Error{Code::kIo, fmt::format("{}: cannot make its folder: {}", path, failure.message())};
+    return Error{Code::kIo, fmt::format("{}: its folder cannot be created: {}", path, failure.message())};
   }
   rlimit limit{};
   // Growing beyond the limit would end the process (SIGXFSZ).

@@ -1,6 +1,6 @@
 // Result<T>: a value or an Error, for everything that the caller or the world can get wrong: files, flags,
 // JSON, limits. An Error's sentence says what is wrong, where, and what to do next. Programming mistakes are
-// FT_ASSERT (base/assert.h), never an Error; input never aborts. Success allocates nothing beyond T's own.
+// FT_ASSERT (base/assert.h), never an Error; input never aborts. Success allocates nothing besides T.
 #pragma once
 
 #include <string>

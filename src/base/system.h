@@ -1,5 +1,5 @@
-// What each operating system does in its own way: one contract, with a source for Linux (base/linux) and one
-// for macOS (base/macos). Callers have no `#ifdef`. Thread: any. Errors: as each function says.
+// System calls that differ between operating systems: one contract, with a source for Linux (base/linux) and
+// one for macOS (base/macos). Callers have no `#ifdef`. Thread: any. Errors: see each function.
 #pragma once
 
 #include <array>
@@ -68,7 +68,7 @@ class StayOnCore {
   [[maybe_unused]] std::array<std::uint64_t, 16> before_{};  // the cores it may use otherwise, a bit each
   [[maybe_unused]] bool stays_ = false;
 };
-/// The calling thread does work that somebody waits for: macOS then prefers its performance cores.
+/// Marks the calling thread as interactive: macOS then prefers performance cores.
 void prefer_speed();
 
 /// Where cores are short, the calling thread and those that it starts leave most of the time to others. A

@@ -37,7 +37,7 @@ Result<std::string> read_all(int file, const std::string& name, std::size_t limi
     char buffer[1 << 16];
     const ssize_t got = ::read(file, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0 && errno == EAGAIN) {  // the writer, or somebody at a terminal, may take its time
+    if (got < 0 && errno == EAGAIN) {  // the writer, or a person at a terminal, may be slow
       waits = false;
       pollfd ready{file, POLLIN, 0};
       (void)::poll(&ready, 1, -1);
@@ -46,7 +46,7 @@ Result<std::string> read_all(int file, const std::string& name, std::size_t limi
     if (got < 0) return unreadable(name, errno);
     if (got == 0 && !std::exchange(waits, false)) return text;
     if (got == 0 && !has_writer(file)) {
-      return Error{Code::kIo, fmt::format("{} is a pipe, and no program writes to it within {} s; start its "
+      return Error{Code::kIo, fmt::format("{} is a pipe, and no program wrote to it within {} s; start its "
                                           "writer first, or give a regular file",
                                           name, kWriterMs / 1000)};
     }

@@ -1,5 +1,5 @@
 // Small text files and pipes: prompts, conversations, settings. A named pipe must have a writer within ten
-// seconds; what it then writes is waited for. Every error names the file and the next step.
+// seconds; its text may then take any time. Every error names the file and the next step.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,7 @@ std::int64_t spins_per_microsecond() {
   return spins;
 }
 
-/// Some systems count a thread's time in ticks of milliseconds, which says nothing about one task.
+/// Some systems count a thread's time in milliseconds, too coarse for one task.
 bool is_fine(ThreadPool::ThreadClock clock) {
   constexpr std::int64_t kTrialNs = 50'000;
   const std::int64_t used = clock(), begin = steady_ns();
@@ -136,7 +136,7 @@ int ThreadPool::sleeping() const {
   return count;
 }
 
-// Whoever sleeps has counted itself before it looks at the value for the last time.
+// A sleeping thread has counted itself before it reads the value for the last time.
 void ThreadPool::Signal::raise() {
   if (sleepers.load(std::memory_order_relaxed) > 0) woken_ns.store(steady_ns(), std::memory_order_relaxed);
   value.fetch_add(1, std::memory_order_seq_cst);
@@ -214,7 +214,7 @@ void ThreadPool::observe_task(std::int64_t begin_ns) {
   const std::int64_t waited_ns = limit < workers_ && cores_.due(now) ? waited_for_cores_ns() : 0;
   if (const int avoided = cores_.rearrange(now, waited_ns); avoided >= 0) {
     const int core = places_[static_cast<std::size_t>(avoided)]->core;
-    log_info(fmt::format("another program uses {}; its worker is left out or replaced for a while",
+    log_info(fmt::format("another program uses {}; its worker is paused or replaced for a while",
                          core < 0 ? "a worker's core" : fmt::format("core {}", core)));
   }
   if (limit == workers_ && cores_.limit() < limit)

@@ -57,8 +57,8 @@ class ThreadPool {
   /// Threads that sleep until they have a task: between two tasks all, after a while.
   int sleeping() const;
 
-  /// How long a thread slept that began at `begin_ns` and runs again at `now_ns`. Once somebody has woken it,
-  /// at `woken_ns`, it does not sleep but has no core. 0 or an earlier sleep: nobody knows when.
+  /// The sleep of a thread from `begin_ns` until it runs again at `now_ns`. After it was woken, at
+  /// `woken_ns`, it no longer sleeps but waits for a core. 0 or an earlier sleep: the time is unknown.
   static constexpr std::int64_t slept_ns(std::int64_t begin_ns, std::int64_t woken_ns, std::int64_t now_ns) {
     return (woken_ns > begin_ns && woken_ns < now_ns ? woken_ns : now_ns) - begin_ns;
   }
@@ -115,7 +115,7 @@ class ThreadPool {
   void start(Call call, void* context, int most);
   void serve(Place& place);
   void work(Place& place);
-  /// What the last task has shown about the cores.
+  /// Evidence of the last task about the cores.
   void observe_task(std::int64_t begin_ns);
   /// True for the last worker to arrive, which lets the others go on.
   bool arrive();
@@ -137,7 +137,7 @@ class ThreadPool {
   bool watched_ = false;
   bool stop_ = false;
   std::int64_t task_ns_ = 0, tasks_ = 0;  // of the last task; since the start
-  // Each has a cache line of its own, because different workers write them.
+  // Each has a separate cache line, because different workers write them.
   alignas(64) std::atomic<std::int64_t> spins_{0};  // before a worker sleeps
   alignas(64) std::atomic<int> arrived_{0};         // workers waiting at the barrier
   Signal generation_;                               // raised by the last worker to arrive

@@ -14,7 +14,7 @@ namespace ft {
 namespace {
 
 TEST(ThreadPool, RunsTheWorkOnceOnEveryWorkerAndReturnsAfterAll) {
-  const auto coarse = [] { return std::int64_t{0}; };  // with it nobody watches for other programs
+  const auto coarse = [] { return std::int64_t{0}; };  // without the watch for other programs
   for (const int workers : {1, 2, 3, 7}) {
     ThreadPool pool(workers, ThreadPool::kSpinUs, usable_cores(), coarse);
     ASSERT_EQ(pool.workers(), workers);

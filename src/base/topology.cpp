@@ -61,7 +61,7 @@ std::vector<int> read_cpu_list(const std::string& text) {
 
 std::vector<Core> read_cores(const std::string& devices, const std::vector<int>& allowed) {
   std::map<int, int> nodes = read_nodes(devices);
-  // Intel names the slow cores of a hybrid processor; others tell the capacity of each.
+  // Intel lists the slow cores of a hybrid processor; other systems report the capacity of each core.
   constexpr int kFast = 1024, kSlow = 512;
   std::map<int, int> capacities;
   for (const int cpu : read_list(devices + "/cpu_core/cpus")) capacities[cpu] = kFast;

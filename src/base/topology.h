@@ -1,6 +1,6 @@
 // The processor's cores as the system describes them: hardware threads of one core, fast and slow cores of a
 // hybrid processor, memory nodes. Linux describes them in files; they are read from any folder, so that tests
-// have machines which are not at hand. Thread: any. Cost: a few small files for each core.
+// can describe other machines. Thread: any. Cost: a few small files for each core.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ struct Core {
   int cpu = 0;              // its number
   int package = 0, id = 0;  // of the physical core
   int node = 0;             // the memory that is near
-  int capacity = 0;         // its speed beside the others'; 0: unknown
+  int capacity = 0;         // relative speed; 0: unknown
 };
 
-/// "0-3,8,10-11"; what cannot be read ends the list.
+/// "0-3,8,10-11"; an unreadable part ends the list.
 std::vector<int> read_cpu_list(const std::string& text);
 
-/// Those of the hardware threads `allowed`. devices: "/sys/devices" or a folder like it.
+/// The cores of the hardware threads `allowed`. devices: "/sys/devices" or a folder like it.
 std::vector<Core> read_cores(const std::string& devices, const std::vector<int>& allowed);
 
 /// One hardware thread of each physical core, of a hybrid processor only its fastest cores: a slow one would

@@ -1,4 +1,4 @@
-// Machines that are not at hand, as folders like those of the system.
+// Other machines, described by folders like /sys/devices.
 #include "base/topology.h"
 
 #include <filesystem>

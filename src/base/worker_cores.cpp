@@ -70,9 +70,9 @@ int WorkerCores::avoid_worst(std::int64_t now_ns, int windows) {
   return worst;
 }
 
-// Parts of a task between two barriers are short against the time for which a core is taken. So all workers
-// work only while all have their core: with independent shares the speed is the product of what is left to
-// each. Two taken cores of two leave a quarter or less, where one worker has half.
+// Parts of a task between two barriers are short compared with the time slices of other programs. All workers
+// progress only while all have their core: with independent shares the speed is the product of the workers'
+// shares. With both of two cores taken, a quarter or less is left; one worker has half.
 bool WorkerCores::too_many(int crowded, double most_lost) {
   constexpr double kOneOfTwo = 0.45;  // one worker, which the system may move, has more than half the speed
   const bool tried = before_try_ > 0 && std::ssize(used_) > before_try_;
@@ -114,7 +114,7 @@ int WorkerCores::rearrange(std::int64_t now_ns, std::int64_t waited_ns) {
   const bool waits = static_cast<double>(waited_ns - waited_ns_) >= kQuiet * static_cast<double>(window_ns);
   rearranged_ns_ = now_ns;
   waited_ns_ = waited_ns;
-  // A task that lasted as long as two windows says as much.
+  // A task as long as two windows is equal evidence.
   const Core& first = cores_[static_cast<std::size_t>(used_.front())];
   const int windows = first.ns >= kWindows * kWindowNs ? kWindows : 1;
   int crowded = 0;

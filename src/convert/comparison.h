@@ -1,6 +1,6 @@
 // Compares a converted folder with its source, tensor by tensor: every byte is read back, codes are decoded
-// and set against the values that they came from. Cost: one pass over both. Errors: those of
-// Checkpoint::open, and kCorrupt for a tensor that is absent or of another shape.
+// and compared with their source values. Cost: one pass over both. Errors: those of Checkpoint::open, and
+// kCorrupt for a tensor that is absent or of another shape.
 #pragma once
 
 #include <string>

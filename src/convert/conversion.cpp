@@ -21,7 +21,7 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// Removes what an earlier model left, so that no old shard is taken for a new one.
+/// Removes files of an earlier model, so that no old shard is mistaken for a new one.
 void clear(const fs::path& folder) {
   std::error_code ignored;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored)) {

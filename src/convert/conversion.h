@@ -12,12 +12,12 @@ namespace ft::convert {
 struct ConversionOptions {
   std::string directory;  // to write
   int threads = 0;        // 0: one a core
-  bool force = false;     // replace a model that is there
+  bool force = false;     // replace an existing model
 };
 
 struct ConversionResult {
   std::uint64_t bytes = 0;  // of weights
-  int files = 0, kept = 0;  // kept: those of an earlier run that was stopped
+  int files = 0, kept = 0;  // kept: files of an earlier, stopped run
 };
 
 Result<ConversionResult> convert_model(const Source& source, const Recipe& recipe, const Plan& plan,

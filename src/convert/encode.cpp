@@ -24,7 +24,7 @@ constexpr std::int64_t kCacheElements = std::int64_t{1} << 15;  // of float32, i
 constexpr std::int64_t kBlocksAhead = 16;                       // that are read before a worker needs them
 constexpr std::uint64_t kDropBytes = std::uint64_t{256} << 20;
 
-/// What one worker needs for a block of rows.
+/// Buffers of one worker for a block of rows.
 struct Buffers {
   std::vector<float> values;
   std::vector<std::byte> codes, scales, biases;

@@ -1,4 +1,4 @@
-// The files of a converted model beside its weights: config.json with MLX's quantisation map, the index, the
+// The files of a converted model besides its weights: config.json with MLX's quantisation map, the index, the
 // model card, the tokenizer's files, foretoken.json (how it was made).
 #pragma once
 

@@ -19,9 +19,9 @@ struct WrittenHead {
 /// `norm_offset` is added to the norms: 1 where the checkpoint stores them around zero.
 Result<WrittenHead> write_head(const format::Checkpoint& from, float norm_offset, const std::string& path);
 
-/// A checkpoint of a foreign quantiser, made loadable for the checks of its head: plain tensors are as they
-/// are, the head's matrices are decoded to bf16, and all others read as zeros and take no memory. The files
-/// are its configuration without the quantiser. Errors: those of open_source.
+/// A checkpoint of a foreign quantiser, made loadable for the checks of its head: plain tensors are
+/// unchanged, the head's matrices are decoded to bf16, and all others read as zeros and take no memory. The
+/// files are its configuration without the quantiser. Errors: those of open_source.
 struct DecodedHead {
   format::ConfigFiles files;
   format::Checkpoint checkpoint;

@@ -1,4 +1,4 @@
-// What a tensor of a source is, and what MLX calls it: the part of a conversion that depends on the family.
+// The kind of a source tensor and its name in MLX: the part of a conversion that depends on the family.
 // Source of the names: `sanitize` of mlx-lm's model files (0.32).
 #pragma once
 

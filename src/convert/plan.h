@@ -54,7 +54,7 @@ struct Plan {
   format::Quantisation base;  // of most parameters
   bool has_head = false, has_vision = false;
   bool head_norms_final = false;   // 1 is added to the norms of the MTP head
-  std::vector<std::string> notes;  // sentences about what is not kept exactly
+  std::vector<std::string> notes;  // one sentence for each kind of loss
   std::string fingerprint;         // of everything that decides the bytes
 };
 

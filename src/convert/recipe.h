@@ -20,7 +20,7 @@ struct Rule {
   std::optional<format::Quantisation> q;  // empty: as stored
 };
 
-/// What happens to the MTP head: all as stored; its matrices in 8 bits, `fc` as stored; like the target; left
+/// Treatment of the MTP head: all as stored; its matrices in 8 bits, `fc` as stored; like the target; left
 /// out.
 enum class MtpHeadPrecision { kKeep, kEight, kSame, kDrop };
 enum class VisionTreatment { kKeep, kDrop };

@@ -275,7 +275,7 @@ Status DflashDrafter::restore(int slot_id, const DraftMemory& saved, std::int64_
 }
 
 Result<std::unique_ptr<DraftMemory>> DflashDrafter::read_memory(ByteSource& source, std::int64_t length) {
-  const Error unfit{Code::kCorrupt, "its bytes are not the memory of a DFlash drafter"};
+  const Error unfit{Code::kCorrupt, "its bytes are not the state of a DFlash drafter"};
   std::int64_t first = 0;
   if (!get_value(source, first)) return unfit;
   const std::string kind = Memory::kind_of(number(), first);

@@ -67,7 +67,7 @@ Status ModelDrafter::make_timelines(SlotState& slot) {
 
 Status ModelDrafter::knows(std::span<const std::int32_t> tokens) const {
   if (std::ranges::all_of(tokens, [this](std::int32_t id) { return id < model_.vocabulary; })) return {};
-  return Error{Code::kInvalid, "the text has a token that the drafting model lacks"};
+  return Error{Code::kInvalid, "the text has a token that the draft model lacks"};
 }
 
 void ModelDrafter::close(int slot) {
@@ -158,7 +158,7 @@ Status ModelDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int3
     SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
     state.pending.clear();
     if (state.timeline->length() >= std::ssize(slot->tokens))
-      return Error{Code::kInvalid, "the drafting model is ahead of its text"};
+      return Error{Code::kInvalid, "the draft model is ahead of its text"};
     auto missing = slot->tokens.subspan(static_cast<std::size_t>(state.timeline->length()));
     const std::size_t last =
         std::min<std::size_t>(missing.size(), static_cast<std::size_t>(options_.max_depth) + 1);
@@ -276,7 +276,7 @@ Status ModelDrafter::restore(int slot_id, const DraftMemory& saved, std::int64_t
 Result<std::unique_ptr<DraftMemory>> ModelDrafter::read_memory(ByteSource& source, std::int64_t length) {
   FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source, {Memory::kind_of(number()), 0}));
   if (timeline.length() > length)
-    return Error{Code::kCorrupt, "its bytes are not the memory of a drafting model"};
+    return Error{Code::kCorrupt, "its bytes are not the state of a draft model"};
   return std::unique_ptr<DraftMemory>(std::make_unique<Memory>(number(), std::move(timeline)));
 }
 

@@ -160,7 +160,7 @@ Status DrafterSet::restore(int slot, const DraftMemory& memory, std::int64_t len
 }
 
 Result<std::unique_ptr<DraftMemory>> DrafterSet::read_memory(ByteSource& source, std::int64_t length) {
-  const Error unfit{Code::kCorrupt, "its bytes are not the memory of several drafters"};
+  const Error unfit{Code::kCorrupt, "its bytes are not the state of several drafters"};
   std::uint8_t parts = 0;
   if (!get_value(source, parts) || parts == 0 || parts > members_.size()) return unfit;
   auto memory = std::make_unique<Memory>(number());

@@ -53,7 +53,7 @@ Result<std::unique_ptr<MtpDrafter::Memory>> MtpDrafter::new_memory(Timeline time
                                                                    std::int64_t skipped,
                                                                    std::int64_t first_recent,
                                                                    std::vector<std::int32_t> tokens) {
-  if (free_areas_.empty()) return Error{Code::kExhausted, "no room to keep what the MTP head knows"};
+  if (free_areas_.empty()) return Error{Code::kExhausted, "no memory for the state of the MTP head"};
   const std::int32_t area = free_areas_.back();
   auto memory = std::make_unique<Memory>(*this, std::move(timeline));
   free_areas_.pop_back();
@@ -133,7 +133,7 @@ bool MtpDrafter::Memory::write_to(ByteSink& sink) const {
 }
 
 Result<std::unique_ptr<DraftMemory>> MtpDrafter::read_memory(ByteSource& source, std::int64_t length) {
-  const Error unfit{Code::kCorrupt, "its bytes are not the memory of an MTP head"};
+  const Error unfit{Code::kCorrupt, "its bytes are not the state of an MTP head"};
   std::int64_t seen = 0, first_recent = 0, skipped = 0;
   std::vector<std::int32_t> tokens;
   std::vector<float> hidden, recent;

@@ -162,7 +162,7 @@ Result<DrafterChoice> parse_drafter(std::string_view text) {
   }
   if (!has_folder) {
     return Error{Code::kInvalid,
-                 fmt::format("drafter {} has no folder of its own, only these have: {}", kind.name(), names)};
+                 fmt::format("drafter {} is not loaded from a folder; these are: {}", kind.name(), names)};
   }
   std::string directory(text.substr(equals + 1));
   if (directory.empty()) {

@@ -23,7 +23,7 @@ constexpr std::int32_t kMinF16 = 0x38800000;  // 2^-14, below which float16 is s
 // Above this, differences to the values of e2m1 round, and the first of equal differences counts.
 constexpr float kDifferencesAreExact = 1024.0F;
 
-// What a vector loop needs for each group is inlined: a call would mix the instructions of two widths.
+// Functions for one group are inlined into the vector loop: a call would mix the instructions of two widths.
 [[gnu::always_inline]] inline float rounded_to(DType type, float value) {
   if (type == DType::kF32) return value;
   return type == DType::kBF16 ? bf16_to_float(float_to_bf16(value)) : f16_to_float(float_to_f16(value));
@@ -103,7 +103,7 @@ struct BlockScale {
   return {static_cast<std::uint8_t>((exponent + 127) & 255), rounded_to(source, step), largest};
 }
 
-/// What 0 / 0 becomes: MLX's bf16 has a positive NaN, x86 makes a negative one.
+/// The result of 0 / 0: MLX's bf16 has a positive NaN, x86 makes a negative one.
 std::uint8_t nan_code(DType source) { return source == DType::kBF16 ? kSaturated : kSaturated | kSign; }
 
 std::uint8_t code_of(float value, float step, QuantMode mode, DType source) {
@@ -113,8 +113,8 @@ std::uint8_t code_of(float value, float step, QuantMode mode, DType source) {
   return step == 0 && value == 0 ? nan_code(source) : to_e4m3(ratio);
 }
 
-// What follows is the same for groups as models have them, in loops that become vectors: finite, with a step
-// that brings every value below kDifferencesAreExact.
+// The same for the groups of real models, in loops that become vectors: finite values, and a step that brings
+// every value below kDifferencesAreExact.
 bool is_usual(const BlockScale& scale) {
   return scale.step > 0 && scale.largest < kDifferencesAreExact * scale.step;
 }

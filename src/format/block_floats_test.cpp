@@ -16,7 +16,7 @@
 namespace ft::format {
 namespace {
 
-/// What MLX makes of odd rows: tools/make_odd_quant_golden.py.
+/// MLX's codes of odd rows: tools/make_odd_quant_golden.py.
 class OddRows : public testing::TestWithParam<DType> {
  protected:
   void SetUp() override {

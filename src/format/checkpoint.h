@@ -14,9 +14,9 @@
 //   mtp.safetensors
 //   mtp/weights.safetensors
 //   model-mtp.safetensors
-// A vision tower may be alone in vision.safetensors beside them.
+// A vision tower may be in a separate vision.safetensors.
 // Paths are confined to the directory by their text (no absolute path, no ".."). Symbolic links are followed,
-// because download caches are made of them.
+// because download caches consist of them.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +49,7 @@ class Checkpoint {
 
   const std::string& directory() const { return directory_; }
   std::uint64_t total_bytes() const { return total_bytes_; }  // of tensor data
-  /// Releases the files' memory once a backend has packed what it needs. The tensors stay readable; a touch
+  /// Releases the files' memory once a backend has packed its weights. The tensors stay readable; a touch
   /// reads them again. Does nothing for tensors made in memory.
   void drop_pages() const;
   /// 32 hexadecimal digits that change when the files do: from sizes, times, headers and samples of the data.

@@ -1,6 +1,6 @@
-// ConfigFiles: the four JSON files beside the weights of a model, parsed but not interpreted. A family reads
-// its own keys from them with KeyReader (models/family.h). Errors name the file: kNotFound without
-// config.json, kCorrupt for a file that is not a JSON object, kExhausted when memory runs out.
+// ConfigFiles: the four JSON files of a model folder, parsed but not interpreted. A family reads its own keys
+// from them with KeyReader (models/family.h). Errors name the file: kNotFound without config.json, kCorrupt
+// for a file that is not a JSON object, kExhausted when memory runs out.
 #pragma once
 
 #include <string>

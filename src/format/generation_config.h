@@ -1,4 +1,4 @@
-// What every family's configuration files say in the same keys: the ids that end an answer.
+// The configuration keys that all families share: the ids that end an answer.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Any text as model.safetensors.index.json beside one small shard is refused or opens.
+// Any text as model.safetensors.index.json, next to one small shard, is refused or opens.
 #include <cstdint>
 #include <string>
 

@@ -1,5 +1,5 @@
-// For tests: model directories made on the spot, whole or broken in one chosen way. Only *_test.cpp files
-// include it. A TemporaryFolder removes what it made.
+// For tests: temporary model directories, whole or broken in one chosen way. Only *_test.cpp files include
+// it. A TemporaryFolder removes its files.
 #pragma once
 
 #include <cstdint>

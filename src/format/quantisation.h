@@ -1,4 +1,4 @@
-// What config.json says about quantisation, and what the shapes of a module's tensors say. If the two differ,
+// Quantisation according to config.json and according to the shapes of a module's tensors. If the two differ,
 // the shapes win. Formats: MLX affine, mxfp4, mxfp8, nvfp4 (the last without a global scale, because MLX's
 // files have no place for one). Errors: kInvalid for malformed keys, kUnsupported for foreign quantisers.
 // Source: mlx-lm's `quantization` key (utils.py, quantize_config); the rules are listed at lookup() and
@@ -38,7 +38,7 @@ bool is_affine_group(int group);  // 32 64 128
 /// Strips `.weight`, then any leading `model.` and `language_model.`, so all spellings of a module are equal.
 std::string normalised_module(std::string_view path);
 
-/// What the config says about one module.
+/// The config's entry for one module.
 struct QuantClaim {
   bool quantised = false;
   Quantisation q;

@@ -51,7 +51,7 @@ Result<std::string> confined_string(const json& value, const std::string& origin
   return fs::path(relative).lexically_normal().generic_string();
 }
 
-/// A sidecar that `key` of `object` names. It must exist, because the model says that it does.
+/// A sidecar that `key` of `object` names. It must exist, because the model names it.
 Result<std::string> named_sidecar(const json& object, const char* key, const std::string& origin,
                                   const std::string& directory) {
   const auto at = object.find(key);

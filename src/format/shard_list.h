@@ -14,13 +14,13 @@ namespace ft::format {
 struct ShardList {
   std::vector<std::string> shards;  // relative paths, sorted, without the sidecar
   std::string sidecar;              // relative path, "" if there is none
-  std::string vision;               // vision.safetensors, if it is there and no shard
+  std::string vision;               // vision.safetensors, if it exists and is not a shard
   std::map<std::string, std::string>
-      weight_map;          // tensor -> shard, as the index says; empty without an index
+      weight_map;          // tensor -> shard, from the index; empty without an index
   std::string index_path;  // for messages; "" without an index
 };
 
-/// `head_file`: the sidecar, in place of what the directory names; empty: look for one.
+/// `head_file`: the sidecar to use instead of the directory's; empty: search for one.
 Result<ShardList> list_shards(const std::string& directory, const std::string& head_file = "");
 
 }  // namespace ft::format

@@ -39,7 +39,7 @@ std::size_t dtype_bytes(DType dtype);
 /// The name used in a safetensors header: "BF16".
 std::string_view dtype_name(DType dtype);
 std::optional<DType> dtype_from_name(std::string_view name);
-/// F32, F16 or BF16: what load_float reads and what scales may be.
+/// F32, F16 or BF16: the types that load_float reads and that scales may have.
 bool dtype_is_float(DType dtype);
 
 struct TensorView {

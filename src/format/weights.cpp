@@ -215,7 +215,7 @@ Result<StoredMatrix> WeightIndex::block_float(const Stored& stored, std::int64_t
 /// Compares the config with the shapes: if they differ, the shapes win and a warning is recorded.
 void WeightIndex::compare_with_config(const TensorView& codes, const Quantisation& found) {
   const std::optional<QuantClaim> own = layout_.quantisation.lookup(codes.name);
-  // The MTP head has widths of its own: the target's global values say nothing about a sidecar.
+  // The MTP head may have other widths: the target's global values do not apply to a sidecar.
   if (!own && (is_mtp_name(codes.name) || !layout_.quantisation.global())) return;
   const QuantClaim claim = own ? *own : QuantClaim{true, *layout_.quantisation.global()};
   if (claim.quantised && claim.q == found) return;

@@ -28,7 +28,7 @@ struct NamePrefixes {
   std::span<const std::string_view> prefixes;
 };
 
-/// What a family and a config say about the tensors of a checkpoint.
+/// A family's and a config's description of the tensors of a checkpoint.
 struct WeightLayout {
   std::string config_path;                 // for messages
   std::span<const NamePrefixes> prefixes;  // the first entry that a name begins with counts
@@ -59,10 +59,10 @@ class WeightIndex {
   Result<StoredMatrix> vector(std::string_view name, std::int64_t n);
 
   /// True if the LM head of the target is the embedding, so there is no lm_head. The tensors decide; a config
-  /// that says untied while lm_head is absent is an error.
+  /// with untied embeddings but no lm_head is an error.
   Result<bool> head_is_tied() const;
 
-  /// Sentences about what was odd but not wrong, in the order of discovery.
+  /// Warnings, in the order of discovery.
   const std::vector<std::string>& warnings() const { return warnings_; }
   void warn(std::string sentence) { warnings_.push_back(std::move(sentence)); }
 

@@ -99,7 +99,7 @@ Result<SafetensorsWriter> SafetensorsWriter::begin(const std::string& path,
   writer.path_ = path;
   writer.fd_ = ::open(writer.part().c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (writer.fd_ < 0) return writer.system_error("create", errno);
-  // A file system that cannot reserve space says so (EOPNOTSUPP, EINVAL); a full disk is then found during
+  // A file system may be unable to reserve space (EOPNOTSUPP, EINVAL); a full disk is then found during
   // writing.
   const int reserved = reserve_space(writer.fd_, static_cast<std::int64_t>(writer.size_));
   if (reserved == ENOSPC || reserved == EFBIG) return writer.system_error("reserve space for", reserved);

@@ -45,7 +45,7 @@ std::string shown(std::string_view body) {
 
 std::string_view header_message(const ResponseHeader& response) { return response.header("x-error-message"); }
 
-/// What the hub says of it in brackets, if it says something.
+/// The hub's message in brackets, if there is one.
 std::string in_its_words(const ResponseHeader& response, std::string_view body) {
   const std::string_view message = header_message(response);
   const std::string text =
@@ -71,11 +71,9 @@ Error gated(const ResponseHeader& response, std::string_view body, const Asked& 
 /// 403 without a code: the account or its token may not.
 Error forbidden(const ResponseHeader& response, std::string_view body, const Asked& asked) {
   if (!asked.sent_token) {
-    return {
-        Code::kNotFound,
-        fmt::format("{} is not open to everybody: give a token of an account that has access in HF_TOKEN or "
-                    "with `hf auth login`{}{}",
-                    asked.id, in_its_words(response, body), request_name(response))};
+    return {Code::kNotFound, fmt::format("{} needs access: give the token of an account that has it in "
+                                         "HF_TOKEN or with `hf auth login`{}{}",
+                                         asked.id, in_its_words(response, body), request_name(response))};
   }
   return {
       Code::kNotFound,
@@ -94,7 +92,8 @@ Error absent(const Asked& asked) {
 
 Outcome refuse(Error error) { return {Verdict::kRefused, -1, std::move(error)}; }
 
-/// Passes by itself: repeated when the server says, unless that is too long for a person who waits.
+/// A temporary error: repeated after the time that the server names, unless that is too long for a waiting
+/// user.
 Outcome wait_for_server(const ResponseHeader& response, std::string problem, const char* advice) {
   const double wait_s = wait_seconds(response).value_or(-1);
   if (wait_s > kLongestWaitS) {
@@ -115,9 +114,8 @@ Outcome refuse_missing(std::string_view code, const Asked& asked) {
         {Code::kNotFound, fmt::format("{} has no branch, tag or commit '{}'", asked.id, asked.revision)});
   }
   if (code == "EntryNotFound" || !asked.path.empty()) {
-    return refuse(
-        {Code::kNotFound,
-         fmt::format("{} is not in the repository any more; start the command again", subject(asked))});
+    return refuse({Code::kNotFound,
+                   fmt::format("{} is no longer in the repository; run the command again", subject(asked))});
   }
   return refuse(absent(asked));
 }
@@ -161,18 +159,17 @@ Outcome classify(const ResponseHeader& response, std::string_view body, const As
   if (status >= 300 && status < 400 && !response.header("location").empty()) {
     return {Verdict::kRedirect,
             -1,
-            {Code::kIo,
-             fmt::format("{}: the server redirects it again and again; try again later", subject(asked))}};
+            {Code::kIo, fmt::format("{}: the server keeps redirecting; try again later", subject(asked))}};
   }
   if (status == kTooManyRequests) {
     return wait_for_server(response,
-                           fmt::format("{} takes no more requests from here for now", asked.endpoint),
+                           fmt::format("{} limits requests from this address for now", asked.endpoint),
                            asked.sent_token ? "" : " (a token in HF_TOKEN raises the limit)");
   }
   if (status == kRangeNotSatisfiable) {
     return {Verdict::kNoRange,
             -1,
-            {Code::kIo, fmt::format("{}: the server refuses a part of it", subject(asked))}};
+            {Code::kIo, fmt::format("{}: the server refuses a byte range of it", subject(asked))}};
   }
   if (status == kTimeout || status >= kServerErrors) {
     return wait_for_server(

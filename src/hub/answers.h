@@ -1,5 +1,5 @@
-// What an answer of the hub means and what follows from it. Source: the codes in X-Error-Code as
-// huggingface_hub reads them (utils/_http.py), and the IETF draft of the RateLimit headers.
+// The meaning of a hub's answer and the next action. Source: the codes in X-Error-Code as huggingface_hub
+// reads them (utils/_http.py), and the IETF draft of the RateLimit headers.
 #pragma once
 
 #include <optional>
@@ -29,7 +29,7 @@ struct Asked {
 
 struct Outcome {
   Verdict verdict = Verdict::kGood;
-  double wait_s = -1;  // kRepeat: as the server says; negative: it does not say
+  double wait_s = -1;  // kRepeat: from the server; negative: not given
   Error error;         // for every verdict but kGood; kRedirect: if redirects do not end
 };
 

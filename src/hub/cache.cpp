@@ -87,14 +87,15 @@ Result<std::unique_ptr<FileLock>> FileLock::try_lock(const std::string& path) {
       std::unique_ptr<FileLock> lock(new FileLock(file));
       return held ? std::unique_ptr<FileLock>() : std::move(lock);
     }
-    // Another program may have removed the file between open and flock: then this lock excludes nobody.
+    // Another program may have removed the file between open and flock: then this lock has no effect.
     struct stat mine{}, named{};
     const bool same = ::fstat(file, &mine) == 0 && ::stat(path.c_str(), &named) == 0 &&
                       mine.st_ino == named.st_ino && mine.st_dev == named.st_dev;
     if (same) return std::unique_ptr<FileLock>(new FileLock(file));
     ::close(file);
   }
-  return Error{Code::kIo, fmt::format("{}: another program removes this lock again and again; end it", path)};
+  return Error{Code::kIo,
+               fmt::format("{}: another program keeps removing this lock; stop that program", path)};
 }
 
 FileLock::~FileLock() { ::close(file_); }

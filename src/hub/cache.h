@@ -24,7 +24,7 @@ inline constexpr const char* kPullNotes = ".foretoken";
 /// A lock that ends with the object or the process. It only saves work: correctness never depends on it.
 class FileLock {
  public:
-  /// Null if another process has it. A file system without locks gives a lock that excludes nobody.
+  /// Null if another process has it. On a file system without locks the lock has no effect.
   static Result<std::unique_ptr<FileLock>> try_lock(const std::string& path);
   ~FileLock();
   FileLock(const FileLock&) = delete;
@@ -46,14 +46,14 @@ class HubCache {
 
   /// The commit that is here for the revision, if its snapshot exists.
   std::optional<std::string> commit_here(const Repository& repository) const;
-  /// Whether the snapshot has this file with its size, as a link or as a file of its own.
+  /// Whether the snapshot has this file with its size, as a link or as a regular file.
   bool has_file(const Repository& repository, const std::string& commit, const RemoteFile& file) const;
 
   /// Makes the folders of the repository and of the snapshot.
   Status prepare(const Repository& repository, const std::string& commit) const;
   /// The blob exists; makes the snapshot's link to it, or a copy where links are impossible.
   Status link(const Repository& repository, const std::string& commit, const RemoteFile& file) const;
-  /// The list of a commit's files, by which huggingface_hub knows that a snapshot is whole.
+  /// The list of a commit's files, with which huggingface_hub checks that a snapshot is complete.
   Status write_tree(const Repository& repository, const std::string& commit,
                     const std::vector<RemoteFile>& files) const;
   /// Keeps the list only if the snapshot has all of its files. Otherwise huggingface_hub calls the snapshot

@@ -45,7 +45,7 @@ std::string lower(std::string text) {
 
 bool is_safetensors(const RemoteFile& file) { return file.path.ends_with(".safetensors"); }
 bool is_gguf(const RemoteFile& file) { return lower(file.path).ends_with(".gguf"); }
-/// A vision tower beside the model's own files, which mlx-lm leaves out.
+/// A separate vision tower, which mlx-lm leaves out.
 bool is_tower(const RemoteFile& file) { return file.path == "vision.safetensors"; }
 bool is_head(const RemoteFile& file) {
   return is_safetensors(file) && lower(file.path).find("mtp") != std::string::npos;

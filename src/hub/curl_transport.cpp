@@ -60,7 +60,7 @@ int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return static_cast<Answer*>(self)->pace->cancelled() ? 1 : 0;
 }
 
-/// What may pass by itself; the rest needs a person.
+/// Temporary errors; the others need a person.
 bool may_pass(CURLcode code) {
   return code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CACERT_BADFILE &&
          code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_URL_MALFORMAT &&
@@ -76,7 +76,8 @@ class CurlConnection final : public Connection {
   CurlConnection& operator=(const CurlConnection&) = delete;
 
   Result<ResponseHeader> send(const HttpRequest& request, const BodySink& sink) override {
-    if (curl_ == nullptr) return Error{Code::kExhausted, "libcurl cannot start; close other programs"};
+    if (curl_ == nullptr)
+      return Error{Code::kExhausted, "libcurl cannot start; free memory by closing other programs"};
     Answer answer;
     answer.sink = &sink, answer.pace = &pace_;
     char detail[CURL_ERROR_SIZE] = "";
@@ -101,7 +102,7 @@ class CurlConnection final : public Connection {
     library_.setopt(curl_, CURLOPT_NOSIGNAL, 1L);
     library_.setopt(curl_, CURLOPT_FOLLOWLOCATION, 0L);
     library_.setopt(curl_, CURLOPT_PROTOCOLS_STR, "http,https");
-    // Parallel ranges need connections of their own.
+    // Parallel ranges need separate connections.
     library_.setopt(curl_, CURLOPT_HTTP_VERSION, CURL_HTTP_VERSION_1_1);
     library_.setopt(curl_, CURLOPT_CONNECTTIMEOUT, kConnectTimeoutS);
     library_.setopt(curl_, CURLOPT_LOW_SPEED_LIMIT, 1L);

@@ -1,4 +1,4 @@
-// What a folder of the cache holds. Pure reading; any thread.
+// The entries of a folder of the cache. Only reads; any thread.
 #pragma once
 
 #include <filesystem>
@@ -6,7 +6,7 @@
 
 namespace ft::hub {
 
-/// The paths of its entries, sorted. What cannot be read, or is not there, is left out.
+/// The paths of its entries, sorted. Unreadable or missing entries are left out.
 std::vector<std::filesystem::path> entries_of(const std::filesystem::path& folder);
 
 }  // namespace ft::hub

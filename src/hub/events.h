@@ -1,4 +1,4 @@
-// What a pull tells while it runs. Calls never overlap, but come from several threads.
+// Progress events of a pull. Calls never overlap, but come from several threads.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PullPlan {
 };
 
 struct PullProgress {
-  std::int64_t bytes = 0, total = 0;  // those of earlier runs count
+  std::int64_t bytes = 0, total = 0;  // includes earlier runs
   double bytes_per_s = 0;
   int connections = 0;
 };

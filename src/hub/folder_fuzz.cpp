@@ -1,5 +1,5 @@
 // Fuzzes the files of a model folder that the scan reads: config.json and the weight index. Whatever they
-// hold, the folder gives a summary, and one with a problem unless its weights are there.
+// hold, the folder has a summary, with a problem unless its weights exist.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

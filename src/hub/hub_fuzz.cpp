@@ -1,5 +1,5 @@
-// Fuzzes what the hub and other programs' files say: revisions, trees, refs, Link and rate headers, journals
-// of partial files, safetensors headers, names. The first byte chooses the parser.
+// Fuzzes the parsers of answers of the hub and of other programs' files: revisions, trees, refs, Link and
+// rate headers, journals of partial files, safetensors headers, names. The first byte chooses the parser.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -15,9 +15,8 @@ using nlohmann::json;
 constexpr std::size_t kSha1Digits = 40, kSha256Digits = 64;
 
 Error strange(const char* what) {
-  return {Code::kCorrupt, fmt::format("the hub's answer is not what was asked for: {}; check HF_ENDPOINT, or "
-                                      "try again later",
-                                      what)};
+  return {Code::kCorrupt,
+          fmt::format("the hub sent an unexpected answer: {}; check HF_ENDPOINT, or try again later", what)};
 }
 
 std::string text_at(const json& object, const char* key) {
@@ -117,7 +116,7 @@ std::string next_page(std::string_view link, const std::string& endpoint) {
     const std::string_view parameters = link.substr(close + 1, end - close - 1);
     link.remove_prefix(std::min(end + 1, link.size()));
     if (parameters.find("rel=\"next\"") == std::string_view::npos) continue;
-    // The path begins at /api: an endpoint may have a path of its own.
+    // The path begins at /api, because an endpoint may have a path.
     const std::size_t scheme = url.find("://");
     const std::size_t path = url.find("/api/", scheme == std::string::npos ? 0 : scheme + 3);
     return path == std::string::npos ? std::string() : endpoint + url.substr(path);

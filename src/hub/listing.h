@@ -1,5 +1,5 @@
 // The hub's answers about a repository: its commit, its files, and the next page of a list. They come from
-// the network: every field is checked, and what is accepted can be created on disk. Source: the endpoints
+// the network: every field is checked, and every accepted path can be created on disk. Source: the endpoints
 // /api/models/{id}/revision and /tree as huggingface_hub reads them (hf_api.py). Errors: kCorrupt.
 #pragma once
 
@@ -30,7 +30,7 @@ struct RemoteFile {
 
 /// The commit, 40 hexadecimal digits.
 Result<std::string> parse_commit(std::string_view json);
-/// Who lets people to the files, of the same answer: "auto" or "manual"; empty: everybody has them.
+/// How access is granted, from the same answer: "auto" or "manual"; empty: access is open.
 std::string parse_gate(std::string_view json);
 /// One page of files, in the hub's order; folders are left out.
 Result<std::vector<RemoteFile>> parse_tree(std::string_view json);
@@ -41,7 +41,7 @@ std::vector<std::string> parse_refs(std::string_view json);
 /// links of the hub that it mirrors. Empty: the last page.
 std::string next_page(std::string_view link, const std::string& endpoint);
 
-/// trees/COMMIT.json of the cache: what huggingface_hub needs to know that a snapshot is whole.
+/// trees/COMMIT.json of the cache, with which huggingface_hub checks that a snapshot is complete.
 std::string tree_json(const std::vector<RemoteFile>& files);
 /// Reads such a file; kNotFound or kCorrupt.
 Result<std::vector<RemoteFile>> read_tree_file(const std::string& path);

@@ -124,7 +124,7 @@ std::int64_t PartialFile::bytes_there(const std::string& blob, const std::string
   return partial.resume() ? partial.done() : 0;
 }
 
-/// The journals begin after the last byte of the file itself. Their size follows from that of the whole.
+/// The journals begin after the last byte of the file. Their size follows from the file's size.
 bool PartialFile::resume() {
   struct stat found{};
   if (::fstat(file_, &found) != 0 || found.st_size < size_ || found.st_size == 0) return false;
@@ -212,7 +212,7 @@ Status PartialFile::save() {
     const std::lock_guard lock(mutex_);
     text = journal(sequence_ + 1);
   }
-  // What the journal claims is on disk before the journal is.
+  // The data is on disk before the journal that claims it.
 #ifdef __APPLE__
   if (::fsync(file_) != 0) return failed("be saved", errno);
 #else

@@ -34,19 +34,19 @@ class PartialFile {
   std::size_t pieces() const { return done_.size(); }
   std::int64_t begin(std::size_t piece) const { return static_cast<std::int64_t>(piece) * piece_bytes_; }
   std::int64_t length(std::size_t piece) const;
-  /// Bytes of the piece that are there, from its begin.
+  /// Bytes of the piece that are present, from its begin.
   std::int64_t done(std::size_t piece) const;
   std::int64_t done() const;
 
   /// Appends to a piece; the caller checked that they fit.
   Status write(std::size_t piece, std::string_view bytes);
-  /// Makes what was written so far survive the process.
+  /// Makes the bytes written so far durable.
   Status save();
-  /// Reads bytes that are there.
+  /// Reads bytes that are present.
   Status read(std::int64_t offset, std::span<std::byte> bytes) const;
   /// Forgets everything. One piece of the whole file if `whole`.
   Status restart(bool whole);
-  /// All pieces are there and right: the file becomes the blob.
+  /// All pieces are complete and correct: the file becomes the blob.
   Status publish();
   /// Removes the file.
   void remove();
@@ -70,7 +70,7 @@ class PartialFile {
   std::uint64_t sequence_ = 0;
 };
 
-/// What a journal says, or nothing if it is damaged or of another file. For tests of hostile bytes.
+/// The contents of a journal, or nothing if it is damaged or of another file. For tests of hostile bytes.
 struct Journal {
   std::uint64_t sequence = 0;
   std::int64_t piece_bytes = 0;

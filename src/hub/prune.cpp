@@ -37,7 +37,8 @@ std::set<std::string> named_commits(const fs::path& repository, bool& readable) 
   return commits;
 }
 
-/// What snapshots use: blobs by name, and files without links by their inode, which may be a blob's.
+/// The files that snapshots use: blobs by name, and files without links by their inode, which may be a
+/// blob's.
 struct Uses {
   std::set<std::string> blobs;
   std::set<std::pair<dev_t, ino_t>> inodes;
@@ -108,7 +109,7 @@ class Finder {
     }
     found_.files.push_back(blob.string());
     std::error_code failed;
-    found_.bytes += fs::is_symlink(blob, failed) ? 0 : bytes;  // of a link, what it links stays
+    found_.bytes += fs::is_symlink(blob, failed) ? 0 : bytes;  // a link's target stays
   }
 
   /// Bytes of files that exist only in the snapshot, without symbolic or hard links to blobs.

@@ -1,8 +1,8 @@
-// What the hub's cache holds for nobody: snapshots that no ref names (a newer commit took their place), blobs
+// Unreferenced files in the hub's cache: snapshots that no ref names (a newer commit took their place), blobs
 // that no snapshot links, files in the store of repositories (shared_blobs.h) that no blob links, and partial
-// files of downloads that foretoken began. A repository without any ref
-// keeps all its snapshots, because somebody asked for those commits. What other programs left unfinished is
-// theirs. Errors: kIo for what cannot be deleted.
+// files of downloads that foretoken began. A repository without any ref keeps all its snapshots, because a
+// user asked for those commits. Unfinished downloads of other programs stay. Errors: kIo if a file cannot be
+// deleted.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +22,16 @@ struct Prunable {
   std::vector<std::string> stored;     // shared files that no blob links, or only those in `files` do
   std::string cache;
   std::int64_t bytes = 0;   // of the files
-  int young = 0, busy = 0;  // what is left: too young; being fetched by another process
+  int young = 0, busy = 0;  // what stays: too recent; being fetched by another process
   std::int64_t left_bytes = 0;
 
   bool deletes() const { return !snapshots.empty() || !files.empty() || !stored.empty(); }
 };
 
 /// By repository. Files that changed after `settled_s` (seconds since 1970) may belong to a download that
-/// runs, and are left alone, as are partial files that another process has locked. A repository of which
-/// something is left has an entry too. Shared files have the last entry, since the blobs must go before them.
+/// runs, and are left alone, as are partial files that another process has locked. A repository with
+/// remaining files has an entry too. Shared files have the last entry, since the blobs must be deleted before
+/// them.
 std::vector<Prunable> find_prunable(const std::string& cache, std::int64_t settled_s);
 
 /// Deletes the folders and files of one entry.

@@ -16,12 +16,12 @@ namespace {
 
 std::string shown(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
-/// What is here, without a request.
+/// The local files, without a request.
 Result<PullPlan> offline_plan(const HubCache& cache, const Repository& repository) {
   const std::optional<std::string> commit = cache.commit_here(repository);
   if (!commit) {
     return Error{Code::kNotFound,
-                 fmt::format("{} is not in {}, and HF_HUB_OFFLINE forbids to fetch it; unset "
+                 fmt::format("{} is not in {}, and HF_HUB_OFFLINE is set, so it cannot be downloaded; unset "
                              "HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE",
                              repository.text(), cache.folder())};
   }
@@ -113,7 +113,7 @@ class Pull {
                                                         : std::filesystem::status(path, absent));
   }
 
-  /// Blobs that are not what their name says are deleted, and so is a snapshot's own copy.
+  /// Blobs whose hash differs from their name are deleted, and so is a snapshot's copy.
   Status repair() {
     std::vector<std::pair<std::string, const RemoteFile*>> there;
     std::int64_t bytes = 0;
@@ -182,7 +182,7 @@ class Pull {
     const std::int64_t spare = spare_bytes(room_);
     if (room_ == 0 || free < 0 || free >= room_ + spare) return {};
     return Error{Code::kExhausted,
-                 fmt::format("{} needs {} and {} to spare, and {} has {} free; free some space, or set "
+                 fmt::format("{} needs {} and {} of reserve, but {} has {} free; free some space, or set "
                              "HF_HUB_CACHE to another disk",
                              repository_.id(), shown(room_), shown(spare), cache_.folder(), shown(free))};
   }
@@ -215,8 +215,8 @@ Result<PullPlan> pull(const HubSettings& settings, Transport& transport, const P
                       const PullOptions& options) {
   if (settings.offline && options.repair) {
     return Error{Code::kUnsupported,
-                 "a repair asks the hub for the hashes, and HF_HUB_OFFLINE forbids it; "
-                 "unset HF_HUB_OFFLINE and TRANSFORMERS_OFFLINE"};
+                 "a repair needs the hashes from the hub, and HF_HUB_OFFLINE is set; unset HF_HUB_OFFLINE "
+                 "and TRANSFORMERS_OFFLINE"};
   }
   if (settings.offline) return offline_plan(HubCache(settings.cache, settings.symlinks), options.repository);
   return Pull(settings, transport, pace, events, options).run();

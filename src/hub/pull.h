@@ -12,20 +12,20 @@
 
 namespace ft::hub {
 
-/// What a download of `bytes` leaves free on the disk: a tenth of it and a little, at most 1 GiB.
+/// The disk space that a download of `bytes` leaves free: a tenth of it and 32 MiB, at most 1 GiB.
 std::int64_t spare_bytes(std::int64_t bytes);
 
 struct PullOptions {
   Repository repository;
   std::vector<std::string> include, exclude;
   bool dry_run = false;  // only plan
-  bool repair = false;   // compare what is here with its hashes, and fetch what is damaged again
+  bool repair = false;   // check local files against their hashes, and fetch damaged ones again
   TransferOptions transfer;
   /// Looks at the folder once the small files are there; its error ends the pull before the weights.
   std::function<Status(const std::string& snapshot)> examine;
 };
 
-/// The settings' offline mode gives what is here, without a request. Errors: kNotFound, kExhausted (room),
+/// In offline mode it returns the local files without a request. Errors: kNotFound, kExhausted (room),
 /// kCorrupt (a hash that stays wrong), kBusy (may pass), kIo, kCancelled.
 Result<PullPlan> pull(const HubSettings& settings, Transport& transport, const Pace& pace, PullEvents& events,
                       const PullOptions& options);

@@ -1,4 +1,4 @@
-// A whole pull over a transport in memory, which fails as told: no socket, no clock.
+// A whole pull over a transport in memory, which fails on demand: no socket, no clock.
 #include "hub/pull.h"
 
 #include <atomic>

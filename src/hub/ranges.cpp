@@ -11,7 +11,7 @@ constexpr int kOk = 200, kPartialContent = 206;
 
 }  // namespace
 
-/// One answer: its bytes are in the piece; the outcome says what follows if some are missing.
+/// One answer: its bytes are in the piece; the outcome is the next action if some are missing.
 Result<Outcome> RangeReader::ask(Piece& piece, const ResolvedUrl& resolved) {
   const std::int64_t from = piece.first + static_cast<std::int64_t>(piece.got);
   const std::int64_t last = piece.first + std::ssize(piece.out) - 1;
@@ -41,9 +41,10 @@ Result<Outcome> RangeReader::ask(Piece& piece, const ResolvedUrl& resolved) {
   const Asked asked{"the hub",       repository_.id(),       commit_,
                     piece.file.path, !request.token.empty(), !resolved.at_endpoint};
   if (wrong_range) {
-    return Error{Code::kIo, fmt::format("{}: the server sends no part of it; pull the repository instead: "
-                                        "foretoken pull {}",
-                                        piece.file.path, repository_.id())};
+    return Error{
+        Code::kIo,
+        fmt::format("{}: the server sends no byte ranges; pull the repository instead: foretoken pull {}",
+                    piece.file.path, repository_.id())};
   }
   if (!response.ok() && refusal.empty()) {
     if (response.error().code != Code::kBusy) return response.error();

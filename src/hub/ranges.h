@@ -1,6 +1,6 @@
-// Parts of files of one commit, fetched by byte ranges without the cache: a header, an MTP head. Nobody
-// publishes a hash of a part, so the caller checks what it got. Thread: one. Errors: those of HubClient, kIo
-// for a server that sends no ranges.
+// Parts of files of one commit, fetched by byte ranges without the cache: a header, an MTP head. The hub has
+// no hashes of parts, so the caller checks the bytes. Thread: one. Errors: those of HubClient, kIo for a
+// server that sends no ranges.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Fuzzes what a hub may answer to a request for a part of a file: whatever it does, the bytes are right or
-// there is a sentence, and the requests end. Input: the file's length, four places, then the script.
+// Fuzzes the hub's answers to a request for a part of a file: whatever they are, the bytes are right or there
+// is an error, and the requests end. Input: the file's length, four places, then the script.
 #include <cstddef>
 #include <cstdint>
 #include <string>

@@ -28,7 +28,8 @@ std::int64_t bytes_on_disk(const struct stat& facts) {
   return std::min<std::int64_t>(facts.st_size, facts.st_blocks * kBlock);
 }
 
-/// What snapshots use: blobs by name, and files without links by their inode, which may be a blob's.
+/// The files that snapshots use: blobs by name, and files without links by their inode, which may be a
+/// blob's.
 struct Uses {
   using Inode = std::pair<dev_t, ino_t>;
   std::set<std::string> blobs;
@@ -113,7 +114,7 @@ class Planner {
       plan_.paths.push_back(model_.string());
     }
     for (const fs::path& blob : entries_of(repository_ / "blobs")) look_at(blob);
-    for (const auto& [inode, bytes] : gone_.inodes) {  // files of their own, where links are impossible
+    for (const auto& [inode, bytes] : gone_.inodes) {  // regular files, where links are impossible
       if (!kept_.inodes.contains(inode)) ++plan_.files, plan_.bytes += bytes;
     }
     if (takes_all()) plan_.paths.push_back(repository_.string());
@@ -122,16 +123,15 @@ class Planner {
   }
 
  private:
-  /// Somebody who fetches into the repository relies on blobs that no snapshot links yet.
+  /// A running download into the repository relies on blobs that no snapshot links yet.
   Status check_idle() const {
     const fs::path locks = repository_.parent_path() / ".locks" / repository_.filename();
     for (const fs::path& lock : entries_of(locks)) {
       FT_ASSIGN(const std::unique_ptr<FileLock> taken, FileLock::try_lock(lock.string()));
       if (taken != nullptr) continue;
-      return Error{Code::kBusy,
-                   fmt::format("{}: a download of this repository runs; wait for its end, or end "
-                               "it, and repeat the command",
-                               repository_.string())};
+      return Error{Code::kBusy, fmt::format("{}: a download of this repository is running; wait until it "
+                                            "ends or stop it, then repeat the command",
+                                            repository_.string())};
     }
     return {};
   }
@@ -204,7 +204,7 @@ class Planner {
     } else if (!fs::is_symlink(blob, failed)) {  // else a person keeps it elsewhere: only the link goes
       plan_.bytes += bytes_on_disk(facts);
     }
-    // A folder that is a link to another disk goes as a link, so what is in it is named.
+    // For a folder that is a link to another disk only the link is deleted, so its contents are listed.
     if (!takes_all() || fs::is_symlink(repository_, failed)) plan_.paths.push_back(blob.string());
   }
 
@@ -239,8 +239,8 @@ Status remove(const Removal& removal) {
     std::error_code failed;
     fs::remove_all(path, failed);
     if (failed) {
-      return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}; correct that and repeat the command",
-                                          path, failed.message())};
+      return Error{Code::kIo, fmt::format("{}: cannot be deleted: {}; fix that and repeat the command", path,
+                                          failed.message())};
     }
   }
   for (const std::string& stored : removal.stored) FT_TRY(sweep_shared_blob(removal.cache, stored));

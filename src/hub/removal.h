@@ -1,6 +1,6 @@
-// Deletes one model of the hub's cache and nothing that another snapshot of its repository uses. What goes is
-// known before anything is deleted, so that a person can be asked. Everything goes in an order that leaves a
-// valid cache wherever it ends: refs, then the snapshot, then blobs, then files that repositories share.
+// Deletes one model of the hub's cache and nothing that another snapshot of its repository uses. The list is
+// complete before anything is deleted, so that the user can be asked. The order of deletion leaves a valid
+// cache wherever it stops: refs, then the snapshot, then blobs, then files that repositories share.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Removal {
   std::int64_t kept_files = 0, kept_bytes = 0;  // blobs of the model that stay, since others use them
   std::int64_t stored_bytes = 0;                // of files that other repositories use too: they stay
   std::string cache;
-  std::vector<std::string> stored;  // shared files that paths link to: they go if nobody else uses them
+  std::vector<std::string> stored;  // shared files that paths link to: deleted if nothing else uses them
 };
 
 /// `repository`: the folder models--ORG--NAME. `model`: one of its snapshots, or a GGUF file in one. The last

@@ -108,13 +108,13 @@ Result<std::string> name_of_address(std::string_view text, const std::string& en
   const std::string origin = origin_of(std::string(text));
   if (!origin.starts_with("https://") && !origin.starts_with("http://")) return std::string(text);
   if (origin != origin_of(endpoint) || !path_of(text).starts_with(path_of(endpoint))) {
-    return Error{Code::kInvalid,
-                 fmt::format("{} is not at the hub, which is {}; set HF_ENDPOINT for another hub, "
-                             "or give ORG/NAME",
-                             utf8_replace_invalid(text), endpoint)};
+    return Error{
+        Code::kInvalid,
+        fmt::format("{} is not a URL of the hub {}; set HF_ENDPOINT for another hub, or give ORG/NAME",
+                    utf8_replace_invalid(text), endpoint)};
   }
   const Error refused{Code::kInvalid,
-                      fmt::format("{} is not the page of a model; give ORG/NAME or its page, {}/ORG/NAME",
+                      fmt::format("{} is not the URL of a model; give ORG/NAME or {}/ORG/NAME",
                                   utf8_replace_invalid(text), endpoint)};
   const std::vector<std::string> parts = path_parts(text);
   const std::size_t skipped = path_parts(endpoint).size();

@@ -1,4 +1,4 @@
-// Names on the hub: ORG/NAME[@REVISION][:QUANT], and the checks of what a server may call a file. Case is
+// Names on the hub: ORG/NAME[@REVISION][:QUANT], and the checks of file names that a server sends. Case is
 // kept. A quantisation chooses among the GGUF files of a repository and follows the last colon.
 #pragma once
 
@@ -14,7 +14,7 @@ inline constexpr const char* kMainRevision = "main";
 struct Repository {
   std::string organisation, name;
   std::string revision = kMainRevision;  // a branch, a tag or a commit
-  std::string quantisation;              // "Q4_K_M"; empty: none asked for
+  std::string quantisation;              // "Q4_K_M"; empty: not requested
 
   std::string id() const { return organisation + "/" + name; }
   /// The text that parse_repository() reads.

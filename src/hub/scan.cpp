@@ -67,7 +67,7 @@ class Scanner {
         name_snapshot(refs, model);
         add_folder(std::move(model), found);
       }
-      // The main revision first; others only beside it.
+      // The main revision first, then others.
       std::ranges::stable_sort(found, [](const FoundModel& a, const FoundModel& b) {
         return (a.revision == kMainRevision) > (b.revision == kMainRevision);
       });
@@ -119,7 +119,7 @@ class Scanner {
       scan_.ended_early =
           fmt::format("the search ended after {} entries; name fewer folders", kMaxScanEntries);
     } else if (out_of_time_()) {
-      scan_.ended_early = "the search ran out of time; a disk is slow, or a named folder holds much else";
+      scan_.ended_early = "the search ran out of time: a disk is slow, or a folder has many other files";
     }
     return !scan_.ended_early.empty();
   }
@@ -195,7 +195,7 @@ class Scanner {
     for (std::size_t i = 1; i < names.size(); ++i) model.also.push_back(named(names[i]));
   }
 
-  /// Of the files that the commit's list names: those in the snapshot, and what partial files hold.
+  /// The bytes of the commit's files that are in the snapshot or in partial files.
   std::int64_t kept_bytes(const fs::path& repository, const fs::path& snapshot, const std::string& commit) {
     const Result<std::vector<RemoteFile>> files =
         read_tree_file((repository / "trees" / (commit + ".json")).string());
@@ -346,7 +346,7 @@ ModelSummary summarise(const FoundModel& model) {
   if (summary.complete()) return summary;
   if (model.kept_bytes >= 0) {
     summary.bytes = model.kept_bytes;
-    summary.problem = fmt::format("its download is unfinished, {} are here",
+    summary.problem = fmt::format("its download is unfinished ({} present)",
                                   bytes_text(static_cast<double>(model.kept_bytes)));
   } else if (model.partial) {
     summary.problem += " (its download is unfinished)";

@@ -1,6 +1,6 @@
-// Finds the models of any program on this machine: the cache of huggingface_hub, LM Studio, Ollama,
-// MTPLX, and folders that a person names. It lists folders and reads small files; summarise() looks into
-// them. Bounded in depth, entries and time; what ends it early is said.
+// Finds the models of any program on this machine: the cache of huggingface_hub, LM Studio, Ollama, MTPLX,
+// and folders that the user names. It lists folders and reads small files; summarise() reads them. Bounded in
+// depth, entries and time; the result names the bound that ended it.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ struct FoundModel {
   std::string root;                    // the folder to delete for it; empty: another program's
   bool partial = false;                // a download of it is unfinished
   std::vector<std::string> also = {};  // other names of a cache's snapshot: by its commit, by its other refs
-  std::int64_t kept_bytes = -1;        // of a pull that began and did not end: what is here; -1: another one
+  std::int64_t kept_bytes = -1;        // bytes present of an unfinished pull; -1: not a pull
 };
 
 struct ScanPlaces {

@@ -1,7 +1,7 @@
 // A hub in memory for fuzz targets. It answers as the bytes of a script say: it cuts, refuses, redirects,
-// waits, sends other ranges and breaks off; after the script's end every answer is right. Bytes under a right
-// Content-Range are those of the file, unless `lied` is set. It checks what every request must keep: the
-// token goes to the endpoint alone, ranges are inside of the file, and requests end.
+// waits, sends other ranges and breaks off; after the script's end every answer is right. Bytes under a
+// correct Content-Range are the file's, unless `lied` is set. It checks every request: the token goes only to
+// the endpoint, ranges are inside the file, and requests end.
 #pragma once
 
 #include <algorithm>

@@ -31,7 +31,7 @@ Result<HubSettings> read_hub_settings(const Variables& variables);
 
 /// The part of a URL before its path, "https://host:port" in lower case; empty if it has none.
 std::string origin_of(const std::string& url);
-/// Whether `url` may be asked: https, or http to this machine.
+/// Whether requests to `url` are allowed: https, or http to this machine.
 bool is_allowed_url(const std::string& url);
 
 }  // namespace ft::hub

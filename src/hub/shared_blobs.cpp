@@ -106,7 +106,7 @@ Status sweep_shared_blob(const std::string& cache, const std::string& stored) {
   if (!is_store(cache) || !is_stored_path(store_of(cache), absolute(stored))) return {};
   const fs::path path = absolute(stored);
   FT_ASSIGN(const std::unique_ptr<FileLock> lock, FileLock::try_lock(beside(path, ".lock").string()));
-  if (lock == nullptr) return {};  // somebody links it now
+  if (lock == nullptr) return {};  // another process has linked it
   const std::optional<std::set<std::string>> links = links_to_shared_blob(cache, stored);
   if (!links || !links->empty()) return {};
   for (const fs::path& each : {path, beside(path, ".refs")}) {

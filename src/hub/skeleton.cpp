@@ -100,7 +100,7 @@ class Fetcher {
     return SparseFile::create(path.string(), file.size);
   }
 
-  /// How many of the file's first bytes are there after it: the header, and what came with it.
+  /// Afterwards the file has this many of its first bytes: the header, and the bytes fetched with it.
   Result<std::int64_t> header(const RemoteFile& file, SparseFile& out) {
     std::string bytes(static_cast<std::size_t>(std::min(file.size, kFirstBytes)), '\0');
     FT_TRY(reader_.read(file, 0, bytes));
@@ -164,10 +164,9 @@ Result<Skeleton> fetch_skeleton(const HubSettings& settings, Transport& transpor
                                 PullEvents& events, const Repository& repository, const std::string& folder,
                                 const WantedRanges& wanted) {
   if (settings.offline) {
-    return Error{Code::kUnsupported,
-                 fmt::format("{} would have to be asked for at the hub, and HF_HUB_OFFLINE "
-                             "forbids it; unset it",
-                             repository.id())};
+    return Error{
+        Code::kUnsupported,
+        fmt::format("{} cannot be downloaded while HF_HUB_OFFLINE is set; unset it", repository.id())};
   }
   HubClient client(settings, transport, pace, events);
   Skeleton skeleton;

@@ -54,7 +54,7 @@ std::vector<ft::hub::ByteRange> wanted_of(const ft::format::TensorView& tensor) 
   return {{0, std::min<std::int64_t>(bytes, 5)}, {bytes / 2, bytes - bytes / 2}};
 }
 
-/// Every wanted range in the folder is that of the hub's file.
+/// Every wanted range in the folder equals the hub's file.
 void check_weights(const std::string& path, const std::string& given) {
   const auto mapped = ft::MappedFile::open(path);
   must(mapped.ok() && mapped->bytes().size() == given.size());

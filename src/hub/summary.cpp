@@ -113,7 +113,7 @@ void read_config(ModelSummary& summary, std::set<std::string>& named) {
   }
 }
 
-/// The weight files: those of the index, else all safetensors files, and those that config.json names.
+/// The weight files: the index's files, else all safetensors files, and the files that config.json names.
 std::set<std::string> weight_files(const std::string& directory, std::set<std::string> named,
                                    ModelSummary& summary) {
   const fs::path folder(directory);

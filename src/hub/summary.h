@@ -1,6 +1,6 @@
-// What a model folder is, from its configuration and the headers of its weight files alone: nothing is
-// mapped, no tensor is read, and a file without blocks on this disk (it is in a cloud) is not opened. A
-// half-downloaded or unreadable folder gives a summary that says so, never an error.
+// A description of a model folder, only from its configuration and the headers of its weight files: nothing
+// is mapped, no tensor is read, and a file without blocks on this disk (it is in a cloud) is not opened. A
+// half-downloaded or unreadable folder gives a summary with that problem, never an error.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ struct ModelSummary {
   std::string config, generation, runtime;  // the texts of the JSON files; empty: absent
   std::string model_type, architecture;
   std::string quantisation;  // "4-bit affine", "bf16", "gptq"; empty: unknown
-  double bits = 0;           // of a weight, as the configuration says; 0: unknown
+  double bits = 0;           // of a weight, from the configuration; 0: unknown
   bool foreign = false;      // quantised by a method that this program does not load as it is
   bool gguf = false;
   bool has_tokenizer = false;

@@ -61,7 +61,7 @@ bool Transfer::all_done() const {
   return std::ranges::all_of(works_, [](const auto& work) { return work->phase == Work::Phase::kDone; });
 }
 
-/// Takes the lock of the file and opens its partial, unless the blob is there or another process has it.
+/// Takes the lock of the file and opens its partial, unless the blob exists or another process has the lock.
 Status Transfer::begin(Work& work) {
   FT_ASSIGN(work.lock, FileLock::try_lock(cache_.lock_path(repository_, work.file.etag())));
   const std::string blob = cache_.blob(repository_, work.file.etag());
@@ -256,7 +256,7 @@ Status Transfer::fetch(Connection& connection, const Task& task, bool& no_range)
     if (received == Received::kAll) return {};
     if (received == Received::kNoRange) {
       if (work.whole || work.file.size > kMaxWholeBytes) {
-        return Error{Code::kIo, fmt::format("{}: the server sends no part of it; fetch it with `hf download "
+        return Error{Code::kIo, fmt::format("{}: the server sends no byte ranges; fetch it with `hf download "
                                             "{}`, which fills the same cache",
                                             work.file.path, repository_.id())};
       }
@@ -313,12 +313,12 @@ Status Transfer::follow(Work& work) {
 Status Transfer::damaged(Work& work, const std::string& found) {
   if (++work.damages > 1) {
     work.partial->remove();
-    return Error{Code::kCorrupt, fmt::format("{} arrived damaged twice: its hash is {}, the hub says {}; "
-                                             "nothing of it was kept. Try again, or another HF_ENDPOINT",
+    return Error{Code::kCorrupt, fmt::format("{} arrived damaged twice: its hash is {}, the hub's is {}; it "
+                                             "was discarded. Try again, or set another HF_ENDPOINT",
                                              work.file.path, found, work.file.etag())};
   }
   client_.tell([&](PullEvents& events) {
-    events.noted(fmt::format("{} arrived damaged; it is fetched once more", work.file.path));
+    events.noted(fmt::format("{} arrived damaged; fetching it again", work.file.path));
   });
   FT_TRY(work.partial->restart(false));
   work.digest = Digest::for_blob(work.file.etag(), work.file.size), work.hashed = 0;
@@ -328,7 +328,7 @@ Status Transfer::damaged(Work& work, const std::string& found) {
   return {};
 }
 
-/// All pieces are there, and this thread alone has the file.
+/// All pieces are complete, and only this thread has the file.
 Status Transfer::close(Work& work) {
   FT_TRY(follow(work));
   if (stopping_) return {};

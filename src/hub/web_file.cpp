@@ -47,7 +47,7 @@ constexpr Range kNotPublic4[] = {{{0}, 8},
                                  {{203, 0, 113}, 24},
                                  {{224}, 4},
                                  {{240}, 4}};
-// What is given out is in 2000::/3; of that, protocols, 6to4 and documentation.
+// Assigned addresses are in 2000::/3; excluded are protocols, 6to4 and documentation.
 constexpr Range kGivenOut6 = {{0x20}, 3};
 constexpr Range kNotPublic6[] = {
     {{0x20, 0x01, 0x00}, 23}, {{0x20, 0x01, 0x0d, 0xb8}, 32}, {{0x20, 0x02}, 16}, {{0x3f, 0xff}, 20}};
@@ -102,7 +102,8 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   Result<std::string> get(std::string url) {
-    if (handle_ == nullptr) return Error{Code::kExhausted, "libcurl cannot start; close other programs"};
+    if (handle_ == nullptr)
+      return Error{Code::kExhausted, "libcurl cannot start; free memory by closing other programs"};
     std::int64_t left_ms = fetch_.limits->total_ms;
     for (int hop = 0;; ++hop) {
       std::string next;
@@ -160,15 +161,14 @@ class Client {
     return Error{Code::kInvalid, fmt::format("its server answered with status {}", status)};
   }
 
-  /// Says no more of the network than a client may know.
+  /// The message reveals nothing about the network.
   Error failure(CURLcode code) const {
     const auto said = [](std::string sentence) { return Error{Code::kInvalid, std::move(sentence)}; };
     if (fetch_.too_large || code == CURLE_FILESIZE_EXCEEDED)
       return said(fmt::format("the file has more than {} bytes", fetch_.limits->bytes));
-    if (fetch_.refused)
-      return said("its address is not a public one of another machine, and others are never asked");
+    if (fetch_.refused) return said("its address is not a public address of another machine");
     if (code == CURLE_OPERATION_TIMEDOUT)
-      return said(fmt::format("it did not come within {} ms", fetch_.limits->total_ms));
+      return said(fmt::format("it did not arrive within {} ms", fetch_.limits->total_ms));
     return said(fmt::format("it cannot be fetched ({})", curl_.strerror(code)));
   }
 

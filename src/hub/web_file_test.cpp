@@ -207,14 +207,15 @@ TEST_F(WebFile, ThisMachineIsNeverAskedWhateverItsName) {
   for (const char* host : {"127.0.0.1", "localhost", "2130706433", "0x7f.1", "0177.0.0.1", "0.0.0.0", "[::1]",
                            "[::ffff:127.0.0.1]"}) {
     const std::string problem = refused(server_.url("/file", host), {});
-    EXPECT_NE(problem.find("not a public one"), std::string::npos) << host << ": " << problem;
+    EXPECT_NE(problem.find("not a public address"), std::string::npos) << host << ": " << problem;
   }
   EXPECT_EQ(server_.connections(), 0);
 }
 
 TEST_F(WebFile, EachRedirectIsJudgedAgain) {
   const std::string elsewhere = server_.url("/file", "127.0.0.2");
-  EXPECT_NE(refused(server_.url("/to?" + elsewhere), limits()).find("not a public one"), std::string::npos);
+  EXPECT_NE(refused(server_.url("/to?" + elsewhere), limits()).find("not a public address"),
+            std::string::npos);
   EXPECT_EQ(server_.connections(), 1);
   EXPECT_TRUE(fetch_web_file(server_.url("/to?" + server_.url("/file")), limits()).ok());
   for (const char* target : {"file:///etc/passwd", "ftp://127.0.0.1/x", "gopher://127.0.0.1/x"})

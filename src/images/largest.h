@@ -1,4 +1,4 @@
-// How large a resized picture may become: what a vision tower must have room for.
+// The largest size of a resized picture, for which a vision tower reserves memory.
 #pragma once
 
 #include <cstdint>

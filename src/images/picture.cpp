@@ -62,10 +62,10 @@ Result<Pixels> decode(std::string_view file) {
 Result<Size> model_size(Size size, const Settings& settings) {
   const double width = size.width, height = size.height;
   if (std::max(width, height) > kMaxAspect * std::min(width, height)) {
-    return Error{Code::kInvalid,
-                 fmt::format("the picture has {} x {} pixels; one side may be at most {} times "
-                             "the other; cut it",
-                             size.width, size.height, kMaxAspect)};
+    return Error{
+        Code::kInvalid,
+        fmt::format("the picture has {} x {} pixels; one side may be at most {} times the other; crop it",
+                    size.width, size.height, kMaxAspect)};
   }
   const int step = settings.side();
   const auto made = [](std::int64_t wide, std::int64_t high) {

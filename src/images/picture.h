@@ -1,8 +1,8 @@
 // Pictures as a vision tower takes them: decoded, resized and cut into patches as transformers' Qwen2-VL
 // image processor does it, so that sizes and patches are the published ones.
-//   decode    a file's bytes to upright 8-bit RGB; limits apply before memory for pixels is taken
+//   decode    a file's bytes to upright 8-bit RGB; limits apply before memory for pixels is allocated
 //   resize    bicubic with antialiasing, 8 bits between the two passes, as Pillow's Image.resize
-//   load      both, with the size that the model wants; the digest names what the model sees
+//   load      both, with the model's size; the digest identifies the pixels
 // Thread: pure functions, any thread. Cost: linear in the pixels of the file and of the result. Errors:
 // kUnsupported (kind of file), kCorrupt (cut or damaged), kExhausted (beyond a limit), kInvalid (shape).
 #pragma once
@@ -23,10 +23,10 @@ inline constexpr std::size_t kMaxFileBytes = std::size_t{20} << 20;
 inline constexpr int kMaxSide = 16'384;
 inline constexpr std::int64_t kMaxFilePixels = std::int64_t{36} << 20;
 inline constexpr double kMaxAspect = 200;
-/// Of one picture after resizing unless a person asks for more (--max-pixels): 1024 tokens of Qwen3.5.
+/// Pixels of one picture after resizing, unless --max-pixels allows more: 1024 tokens of Qwen3.5.
 inline constexpr std::int64_t kDefaultMaxPixels = std::int64_t{1} << 20;
 
-/// What a model wants of a picture: preprocessor_config.json and the sizes of its tower.
+/// A model's requirements for a picture: preprocessor_config.json and the sizes of its tower.
 struct Settings {
   int patch = 16;                                             // pixels of a patch's side
   int merge = 2;                                              // patches of a token's side
@@ -69,7 +69,7 @@ Result<Pixels> decode(std::string_view file);
 /// is longer than kMaxAspect times its width, or the other way round. Source: Qwen2-VL's smart_resize.
 Result<Size> model_size(Size size, const Settings& settings);
 Pixels resize(const Pixels& pixels, Size size);
-/// At most `max_pixels` after resizing, and at most those of the settings; 0: those alone.
+/// At most `max_pixels` after resizing, and at most the settings' limit; 0: only the settings' limit.
 Result<std::shared_ptr<const Picture>> load(std::string_view file, const Settings& settings,
                                             std::int64_t max_pixels);
 

@@ -16,7 +16,7 @@ std::size_t probe_bytes(std::int64_t last_cache, std::int64_t free_memory);
 
 class BandwidthProbe {
  public:
-  /// threads: 0 means one per core. With a backend that has a memory of its own, that one is measured.
+  /// threads: 0 means one per core. With a backend that has separate memory, that memory is measured.
   explicit BandwidthProbe(int threads, Backend* backend = nullptr);
   ~BandwidthProbe();
   BandwidthProbe(const BandwidthProbe&) = delete;

@@ -248,7 +248,7 @@ Status DecodeBench::forced_answers() {
   return {};
 }
 
-/// A plain chunk beside one of the variant, whose policy keeps what it learned from chunk to chunk.
+/// A plain chunk next to a chunk of the variant, whose policy keeps its state from chunk to chunk.
 Status DecodeBench::compare(Variant& variant, bool plain_first) {
   FT_TRY(lead(*headed_, plan_.tokens + kMargin));
   double plain_ms = 0;

@@ -1,8 +1,8 @@
 // The cost of decoding with a model, without a real prompt: plain steps, prompt chunks, rounds of 1 to 8 rows
 // with and without MTP drafts, and answers at a given acceptance. Three sequences share one prompt: one
 // decodes plainly and records the answer, two verify it. Every figure compares neighbours in time: a plain
-// step beside each round, a plain chunk beside each drafted chunk. The caller's thread is the engine thread.
-// A run takes seconds to minutes.
+// step next to each round, a plain chunk next to each drafted chunk. The caller's thread is the engine
+// thread. A run takes seconds to minutes.
 #pragma once
 
 #include <array>
@@ -28,7 +28,7 @@ struct DecodePlan {
   int tokens = 32;                             // tokens per chunk
   std::vector<std::vector<double>> schedules;  // acceptance probability by position
   bool plain = false;                          // only prompts and plain chunks
-  bool fixed = false;                          // also run every schedule at its fixed depths, beside auto
+  bool fixed = false;                          // also run every schedule at its fixed depths, besides auto
   std::uint64_t seed = 0;                      // of the prompt and of the perturbed drafts
   int threads = 0;                             // of the bandwidth probe
   bool penalised = false;                      // all answers have a presence penalty of 1.5

@@ -1,6 +1,5 @@
-// Times one instruction at several row counts beside the read bandwidth. Row counts alternate, with a
-// bandwidth probe before each, so that a slow moment affects all of them. The caller's thread is the engine
-// thread.
+// Times one instruction at several row counts, and the read bandwidth. Row counts alternate, with a bandwidth
+// probe before each, so that a slow moment affects all of them. The caller's thread is the engine thread.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// What a round of one sequence costs by its rows and by the length of its context, beside the least that the
-// memory allows: the curves of `foretoken bench --drafters --html`. Rounds run on a made-up sequence with a
-// decoder of their own. Thread: the caller's, while no engine uses the backend. Errors: those of a decoder.
+// The cost of a round of one sequence by its rows and by the length of its context, compared with the minimum
+// that memory allows: the curves of `foretoken bench --drafters --html`. Rounds run on a synthetic sequence
+// in a separate decoder. Thread: the caller's, while no engine uses the backend. Errors: those of a decoder.
 #pragma once
 
 #include <atomic>

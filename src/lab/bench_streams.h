@@ -1,6 +1,6 @@
-// Several streams beside one: tokens/s of all together, plain and with drafts at a given acceptance. All
-// streams have the same prompt and, by the row rule, the same answer, so one recording serves all. Each has
-// keys, values and states of its own. An answer that differs from the recording is an error. One stream and
+// Several streams compared with one: tokens/s of all together, plain and with drafts at a given acceptance.
+// All streams have the same prompt and, by the row rule, the same answer, so one recording serves all. Each
+// has separate keys, values and states. An answer that differs from the recording is an error. One stream and
 // several, plain and drafted, take turns. The caller's thread is the engine thread. A run takes seconds to
 // minutes.
 #pragma once
@@ -22,7 +22,7 @@ struct StreamsPlan {
   int tokens = 64;                             // of each answer, at least
   std::vector<std::vector<double>> schedules;  // acceptance probability by position
   std::uint64_t seed = 0;                      // of the prompt and of the perturbed drafts
-  bool fixed = false;                          // also run every schedule at its fixed depths, beside auto
+  bool fixed = false;                          // also run every schedule at its fixed depths, besides auto
 };
 
 struct StreamsSide {

@@ -36,7 +36,7 @@ double Contention::others_share() const { return share(begin_, now()); }
 std::string contention_note(double others_share) {
   if (others_share <= kNotable) return {};
   return fmt::format(
-      "other programs used {:.0f} % of the processors: speeds are too low and ratios less certain",
+      "other programs used {:.0f} % of the processors: speeds are too low, and ratios are less certain",
       100 * others_share);
 }
 

@@ -1,5 +1,5 @@
 // How much processor time other programs used during a measurement, which makes figures of a shared machine
-// less certain. Gives 0 where the system does not tell.
+// less certain. 0 if the system does not report it.
 #pragma once
 
 #include <string>

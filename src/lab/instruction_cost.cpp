@@ -7,7 +7,7 @@
 namespace ft {
 namespace {
 
-/// What an instruction costs, from its description.
+/// The cost of an instruction, from its description.
 class Cost final : public Describer {
  public:
   void matrix(const Weight& weight, std::int64_t rows, std::int64_t cols, std::int64_t rows_read) override {

@@ -12,7 +12,7 @@
 
 namespace ft {
 
-/// What to measure; an empty list means all.
+/// The selection to measure; an empty list means all.
 struct KernelFilter {
   std::vector<std::string> instructions, models, shapes, formats;
   int group = 64;              // group size of affine formats

@@ -108,10 +108,10 @@ std::vector<Finding> check_machine(const Machine& machine, int threads) {
          threads > whole ? fmt::format("use --threads {}, or raise the limit", whole) : ""});
   }
   if (threads > machine.logical_cores) {
-    findings.push_back({Kind::kWarning,
-                        fmt::format("{} threads are more than the {} cores, so they wait for each other",
-                                    threads, machine.logical_cores),
-                        fmt::format("use --threads {}", machine.logical_cores)});
+    findings.push_back(
+        {Kind::kWarning,
+         fmt::format("{} threads on {} cores wait for each other", threads, machine.logical_cores),
+         fmt::format("use --threads {}", machine.logical_cores)});
   }
   if (machine.free_bytes() > 0 && machine.free_bytes() < (std::int64_t{1} << 30)) {
     findings.push_back({Kind::kWarning, "less than 1 GB of memory is free", "close other programs"});
@@ -130,9 +130,9 @@ std::vector<Finding> check_machine(const Machine& machine, int threads) {
 std::vector<Finding> check_throttling(const PowerFacts& before, const PowerFacts& after) {
   if (before.throttled_times < 0 || after.throttled_times <= before.throttled_times) return {};
   return {{Finding::Kind::kWarning,
-           fmt::format("the processor slowed itself down {} times in these checks, because of heat or power",
+           fmt::format("the processor throttled {} times during these checks, because of heat or power",
                        after.throttled_times - before.throttled_times),
-           "cool the machine better, or use fewer --threads"}};
+           "improve the cooling, or use fewer --threads"}};
 }
 
 }  // namespace ft

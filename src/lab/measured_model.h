@@ -1,4 +1,4 @@
-// What a measurement needs of a model that the caller has loaded and keeps.
+// The parts of a loaded model that a measurement needs; the caller owns it.
 #pragma once
 
 #include "models/model.h"

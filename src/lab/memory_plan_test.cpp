@@ -1,5 +1,5 @@
-// How a start divides memory, for models of published shapes without weights: the formulas of admission on
-// the host's layout and on that of a GPU.
+// The division of memory at start, for models of published shapes without weights: the formulas of admission
+// with the host's layout and with a GPU's.
 #include "sched/memory_plan.h"
 
 #include <gtest/gtest.h>

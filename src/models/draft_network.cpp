@@ -33,7 +33,7 @@ Result<OpenedDrafter> open(const DraftFolder& folder, const DraftFormat& format,
   return drafter;
 }
 
-/// A whole smaller model. Whether its tokens are those of the target, a tokenizer knows: the caller compares.
+/// A whole smaller model. The caller must check that both tokenizers match.
 Result<DraftNetwork> load_whole(const DraftFolder& folder, const Model& target) {
   FT_ASSIGN(Model model, load_model(folder.directory));
   if (model.facts.vocabulary > target.facts.vocabulary) {
@@ -85,7 +85,7 @@ Result<std::vector<OpenedDrafter>> open_drafters(std::span<const DraftFolder> fo
     const auto formats = draft_formats();
     const auto format = std::ranges::find(formats, folder.name, &DraftFormat::name);
     if (format == formats.end())
-      return Error{Code::kInvalid, fmt::format("drafter '{}' has no folder of its own", folder.name)};
+      return Error{Code::kInvalid, fmt::format("drafter '{}' is not loaded from a folder", folder.name)};
     const auto same = [&](const OpenedDrafter& other) { return other.folder.name == folder.name; };
     if (std::ranges::any_of(opened, same))
       return Error{Code::kInvalid, fmt::format("drafter {} is given twice; give it once", folder.name)};

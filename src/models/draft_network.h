@@ -1,7 +1,7 @@
-// Loads drafters that are stored in a folder of their own, beside their target. Each format is a row of the
-// table in draft_network.cpp and a folder here. The config is read before the target is built, because the
-// target must capture the layers that it names; the network is built after it, because it may share the
-// target's embedding and LM head. Errors begin with "drafter NAME:" and end in what to do.
+// Loads drafters that are stored in a separate folder. Each format is a row of the table in draft_network.cpp
+// and a folder here. The config is read before the target is built, because the target must capture the
+// layers that it names; the network is built after it, because it may share the target's embedding and LM
+// head. Errors begin with "drafter NAME:" and end with the next step.
 #pragma once
 
 #include <memory>

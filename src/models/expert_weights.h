@@ -32,7 +32,7 @@ struct ExpertWeights {
 enum class ExpertLayout { kFused, kStacks, kEach };
 /// kFused if there are no experts at all.
 ExpertLayout expert_layout(const WeightSource& source, const ExpertNames& names);
-/// What a layout stores, by canonical name.
+/// The tensors that a layout stores, by canonical name.
 std::vector<HeadTensor> expert_tensors(ExpertLayout layout, const ExpertNames& names,
                                        const ExpertSizes& sizes);
 /// Failures are in source.status().

@@ -21,7 +21,7 @@ struct HeadTensor {
   int stack = 0;  // of this number of such matrices; 0: one matrix
 };
 
-/// What a family says about the MTP head of a model.
+/// A family's description of the MTP head of a model.
 struct HeadPlan {
   int layers = 0;  // 0: the config names no MTP head
   std::span<const HeadTensor> tensors;

@@ -19,7 +19,7 @@
 
 namespace ft {
 
-/// What the head doctor found about the MTP head.
+/// The head doctor's findings about the MTP head.
 struct HeadReport {
   enum class State {
     kReady,       // it can draft
@@ -38,7 +38,7 @@ struct HeadReport {
 };
 std::string_view head_state_name(HeadReport::State state);
 
-/// A drafter that is stored in a folder of its own, as `--drafter NAME=DIR` asks.
+/// A drafter in a separate folder, as given by `--drafter NAME=DIR`.
 struct DraftFolder {
   std::string name, directory;
 };
@@ -72,7 +72,7 @@ struct Model {
   Weight embedding, lm_head;  // of the target, for the networks of drafters
   std::vector<DraftNetwork> drafters;
   std::optional<VisionModel> vision;  // images in prompts
-  std::string vision_problem;         // why there are none, one sentence; empty if there are
+  std::string vision_problem;         // why there are none, one sentence; empty if some exist
   int draft_vocabulary = 0;           // tokens that the MTP head can draft at a time
   int draft_bits = 0;  // some of the MTP head's matrices are requantised to it; 0: all stay as stored
 };
@@ -93,7 +93,7 @@ struct LoadOptions {
   /// -1: like the target, 4 if its matrices have less than 6 bits on average, otherwise 8
   /// (docs/decisions/013). Fewer bits make drafts faster and leave answers unchanged.
   int draft_bits = -1;
-  /// Drafters with a folder of their own; each name once.
+  /// Drafters in separate folders; each name once.
   std::vector<DraftFolder> drafters = {};
   /// A folder with a grafted MTP head: mtp.safetensors in place of the model's own, and config.json, whose
   /// keys replace those of the model (RFC 7396). Empty: none.

@@ -23,9 +23,9 @@ class WeightSource {
                                    const FamilyConfig& config);
 
   bool has(const std::string& name) const;
-  /// kNotFound if there is no lm_head and the config says that the LM head is not the embedding.
+  /// kNotFound without lm_head if the config says that the LM head is not the embedding.
   Result<bool> head_is_tied() const { return index_.head_is_tied(); }
-  /// A Weight without data after a failure; status() says what failed.
+  /// A Weight without data after a failure; status() has the error.
   Weight matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   /// Of a kernel that covers its whole input: every dimension but the first is one.
   Weight flat_matrix(const std::string& name, std::int64_t rows, std::int64_t cols);

@@ -88,10 +88,10 @@ Status CacheTier::take_lock() {
   if (::flock(lock_, LOCK_EX | LOCK_NB) == 0) return {};
   if (errno != EWOULDBLOCK)
     return unusable(directory, fmt::format("it cannot be locked ({})", std::strerror(errno)));
-  return Error{Code::kBusy,
-               fmt::format("another foretoken uses the cache folder {}; stop it, or give this one "
-                           "another --cache-dir",
-                           directory)};
+  return Error{
+      Code::kBusy,
+      fmt::format("another foretoken process uses the cache folder {}; stop it, or use another --cache-dir",
+                  directory)};
 }
 
 CacheTier::~CacheTier() {

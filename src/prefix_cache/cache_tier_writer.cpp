@@ -96,8 +96,8 @@ void CacheTier::write(const Offered& offered, const Snapshot& snapshot, std::int
 /// Logs the failure once and pauses, because a full disk stays full for a while.
 void CacheTier::note_failure(const std::string& why) {
   if (!std::exchange(failing_, true)) {
-    log_warn(fmt::format(
-        "{}: cannot store a prompt ({}); serving continues and tries again from time to time", title(), why));
+    log_warn(
+        fmt::format("{}: cannot store a prompt ({}); the server continues and will retry", title(), why));
   }
   const std::lock_guard lock(mutex_);
   rest_until_ns_ = steady_ns() + static_cast<std::int64_t>(options_.rest_ms * 1e6);

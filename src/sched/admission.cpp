@@ -102,7 +102,7 @@ Status check_memory(const MemoryReport& needed, const DecoderOptions& options) {
           : std::string("use fewer --slots, a smaller --cache-mb or a smaller model") + beside;
   return Error{
       Code::kExhausted,
-      fmt::format("{} slots of {} tokens need {:.2f} GB of memory and {:.2f} GB may be used: weights "
+      fmt::format("{} slots of {} tokens need {:.2f} GB of memory, but {:.2f} GB may be used: weights "
                   "{:.2f}, keys and values {:.2f}, states {:.2f}, scratch {:.2f}, prefix cache "
                   "{:.2f}; {} (--memory-mb sets the limit)",
                   options.slots, options.context, gigabytes(needed.total()), gigabytes(needed.limit),
@@ -114,9 +114,9 @@ std::string page_cache_warning(const MemoryReport& needed, std::int64_t token_by
   const std::int64_t room = std::max<std::int64_t>(0, needed.limit - (needed.total() - needed.weights));
   const double missing = 1 - static_cast<double>(room) / static_cast<double>(needed.weights);
   return fmt::format(
-      "the weights have {:.2f} GB and {:.2f} GB of memory are left for them, so they stay in the page cache: "
-      "a "
-      "token reads {:.2f} GB of them, about {:.2f} GB from the disk; a model with fewer bits avoids that",
+      "the weights have {:.2f} GB but only {:.2f} GB of memory are free, so they stay in the page cache: "
+      "each token reads {:.2f} GB, about {:.2f} GB of it from disk; use a model with fewer bits to avoid "
+      "that",
       gigabytes(needed.weights), gigabytes(room), gigabytes(token_bytes), missing * gigabytes(token_bytes));
 }
 

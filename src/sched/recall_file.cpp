@@ -107,7 +107,8 @@ void RecallFile::store(Decoder& decoder, double now_ms, bool at_once) {
   if (!at_once && now_ms < last_ms_ + kRestMs) return;
   written_ = drafter->learnt(), last_ms_ = now_ms;
   const Status status = replace_file(options_.path, recall_file_bytes(*drafter, options_.key));
-  if (!status.ok()) log_warn(status.error().message + "; what was said is not kept for the next start");
+  if (!status.ok())
+    log_warn(status.error().message + "; texts of this run are not stored for the next start");
 }
 
 }  // namespace ft

@@ -46,8 +46,7 @@ Status check_stops(const std::vector<std::string>& stops) {
     return Error{Code::kInvalid, fmt::format("stop: at most {} strings, found {}", kMaxStops, stops.size())};
   }
   for (const std::string& stop : stops) {
-    if (stop.empty())
-      return Error{Code::kInvalid, "stop: an empty string would end every answer; leave it out"};
+    if (stop.empty()) return Error{Code::kInvalid, "stop: an empty string would end every answer; omit it"};
     if (stop.size() > kMaxStopBytes) {
       return Error{Code::kInvalid,
                    fmt::format("stop: at most {} bytes, found {}", kMaxStopBytes, stop.size())};

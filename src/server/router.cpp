@@ -98,12 +98,11 @@ std::optional<HttpResponse> Router::check_host(const HttpRequest& http_request) 
     return refusal(http_request,
                    {Code::kInvalid, "Host must be a host name or address, with an optional port"}, 400);
   if (is_allowed(*host, http_request.here)) return std::nullopt;
-  return refusal(
-      http_request,
-      {Code::kInvalid, fmt::format("\"{}\" is not an address of this machine; start the server with "
-                                   "--allow-host {} if this name is its own",
-                                   host->host, host->host)},
-      403);
+  return refusal(http_request,
+                 {Code::kInvalid, fmt::format("\"{}\" is not an address of this machine; start the server "
+                                              "with --allow-host {} if this is its name",
+                                              host->host, host->host)},
+                 403);
 }
 
 bool Router::is_allowed(const Authority& host, std::string_view here) const {

@@ -57,10 +57,11 @@ Status Server::Impl::open() {
   if (!error) (void)acceptor.bind(endpoint, error);
   if (!error) (void)acceptor.listen(1024, error);
   if (error == net::error::address_in_use) {
-    return Error{Code::kIo,
-                 fmt::format("port {} of {} is taken by another program; choose one with --port, or "
-                             "--port 0 for any free one",
-                             options.port, options.host)};
+    return Error{
+        Code::kIo,
+        fmt::format(
+            "port {} of {} is used by another program; choose another --port, or --port 0 for any free one",
+            options.port, options.host)};
   }
   if (error == net::error::access_denied) {
     return Error{Code::kIo, fmt::format("port {} needs root privileges; choose one above 1023 with --port",
@@ -98,7 +99,7 @@ bool Server::Impl::spawn(tcp::socket socket) {
     net::co_spawn(io, serve_connection(std::move(socket), server_context), net::detached);
     return true;
   } catch (const std::exception& what) {
-    log_error(fmt::format("a connection could not be taken: {}", what.what()));
+    log_error(fmt::format("a connection could not be accepted: {}", what.what()));
     return false;
   }
 }

@@ -152,7 +152,7 @@ Drafter* Assembly::drafter_number(int number) const {
 
 std::string Assembly::drafter_problem(DrafterKind kind) const {
   if (kind == DrafterKind::kRecall && options_.recall_bytes <= 0)
-    return "nothing is kept of earlier requests; start with --lookup-memory-mb";
+    return "earlier requests are not remembered; start with --lookup-memory-mb";
   return ft::drafter_problem(kind, model_);
 }
 

@@ -289,7 +289,7 @@ void DepthPolicy::teach(AcceptancePrior& prior, int slots) const {
 std::string DepthPolicy::explain() const {
   const int depth = reason_.best.depth;
   if (reason_.max_tokens <= 0) return "depth 0: nothing to draft or no room for it";
-  if (fixed_ >= 0) return fmt::format("depth {}: as asked", depth);
+  if (fixed_ >= 0) return fmt::format("depth {}: as requested", depth);
   std::string rates;
   for (int i = 0; i < std::min(reason_.max_tokens, std::max(depth, 2) + 1); ++i)
     rates += fmt::format(" {:.2f}", reason_.rates[static_cast<std::size_t>(i)]);
@@ -302,8 +302,7 @@ std::string DepthPolicy::explain() const {
   }
   if (reason_.probe) return fmt::format("depth {}: a probe of {} right{}", depth, source, rates);
   if (depth == 0 && reason_.held)
-    return fmt::format("depth 0: {} right{}, a depth would pay; wrong drafts have cost enough for now",
-                       source, rates);
+    return fmt::format("depth 0: {} right{}; drafting paused: recent drafts were rejected", source, rates);
   if (depth == 0) return fmt::format("depth 0: {} right{}, no depth pays{}", source, rates, others);
   return fmt::format("depth {}: {}{} right{}; {:.2f} tokens expected for {:.2f} plain steps{}", depth,
                      reason_.exploring ? "exploring " : "", source, rates, reason_.best.tokens,

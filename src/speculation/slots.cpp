@@ -90,14 +90,15 @@ Status Slots::take_images(Slot& slot, std::span<const PromptImage> images) const
     tokens += picture.tokens();
     if (picture.pixels.size.pixels() > assembly_.encoder()->max_pixels()) {
       return Error{Code::kInvalid,
-                   fmt::format("an image has {} pixels and {} are taken; use --max-pixels",
+                   fmt::format("an image has {} pixels, but at most {} are accepted; use --max-pixels",
                                picture.pixels.size.pixels(), assembly_.encoder()->max_pixels())};
     }
   }
   if (tokens > assembly_.images()->area()) {
-    return Error{Code::kExhausted,
-                 fmt::format("the images have {} tokens and a prompt may have {}; send fewer or smaller ones",
-                             tokens, assembly_.images()->area())};
+    return Error{
+        Code::kExhausted,
+        fmt::format("the images have {} tokens, but a prompt may have {}; send fewer or smaller ones", tokens,
+                    assembly_.images()->area())};
   }
   slot.images.assign(images.begin(), images.end());
   for (PromptImage& image : slot.images) image.read = false;  // not into this slot's area

@@ -40,9 +40,8 @@ Result<std::optional<std::string>> counted_schema_rule(const Json& schema, Schem
   std::set<std::string> unenforced = rules.unenforced();
   unenforced.insert(graph.unenforced().begin(), graph.unenforced().end());
   if (rule == SchemaRule::kStrict && !unenforced.empty()) {
-    return Error{Code::kInvalid,
-                 fmt::format("the JSON schema cannot be used: {} cannot be enforced; leave it out",
-                             fmt::join(unenforced, ", "))};
+    return Error{Code::kInvalid, fmt::format("the JSON schema cannot be used: {} cannot be enforced; omit it",
+                                             fmt::join(unenforced, ", "))};
   }
   return std::optional(std::move(name));
 }

@@ -125,9 +125,9 @@ Result<std::string> function_body(const ToolCallSyntax& form, const Function& fu
   if (function.strict && !body.unenforced.empty()) {
     return Error{
         Code::kInvalid,
-        fmt::format("'{}' has \"strict\": true, but {} in its parameters cannot be enforced; leave it "
-                    "out, or strict",
-                    function.name, fmt::join(body.unenforced, ", "))};
+        fmt::format(
+            "'{}' has \"strict\": true, but {} in its parameters cannot be enforced; omit it, or strict",
+            function.name, fmt::join(body.unenforced, ", "))};
   }
   return std::move(body.expression);
 }

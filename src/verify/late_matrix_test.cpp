@@ -17,8 +17,8 @@ std::vector<MatrixPrompt> prompts_below(int vocabulary) {
 
 class LateMatrix : public testing::TestWithParam<const char*> {};
 
-// The steps of a round run only when somebody waits, hidden rows and tokens that the host must not read yet
-// are nonsense: a device's view of drafters, rounds and sampling.
+// The steps of a round run only when a caller waits, and hidden rows and tokens that the host must not read
+// yet are garbage: drafters, rounds and sampling as on a device.
 TEST_P(LateMatrix, ADeviceThatRunsLaterGivesTheTokensOfPlainDecoding) {
   const Result<Model> model = load_model(std::string("tests/golden/") + GetParam());
   ASSERT_TRUE(model.ok()) << model.error().message;

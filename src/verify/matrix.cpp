@@ -229,7 +229,7 @@ class Matrix {
     FT_ASSIGN(backend_, make_backend(backend));
     if (options_.around) backend_ = options_.around(std::move(backend_));
     DecoderOptions options;
-    options.slots = 2 * kBatch;  // a forked cell has the original beside the copy
+    options.slots = 2 * kBatch;  // a forked cell has the original and the copy
     options.snapshots = kBatch;
     options.cache_bytes = std::int64_t{1} << 40;  // unlimited for these sequences
     options.recall_bytes = std::int64_t{1} << 22;
@@ -244,7 +244,7 @@ class Matrix {
     return drop_unreadable();
   }
 
-  /// Leaves out prompts with pictures where the backend reads none, and says so.
+  /// Leaves out prompts with pictures if the backend cannot read them, and reports it.
   Status drop_unreadable() {
     if (!decoder_->images_problem().empty()) {
       const auto left_out =
@@ -320,7 +320,7 @@ class Matrix {
 
 constexpr DrafterKind kRoundRobin{DrafterSet::kRoundRobin};
 
-/// What the model has beside an MTP head and lookup, and all of them by turns.
+/// The model's drafters other than the MTP head and lookup, and all of them alternating.
 std::vector<DrafterKind> more_drafters(const Model& model) {
   std::vector<DrafterKind> kinds = {DrafterKind::kRecall};
   for (const DraftNetwork& network : model.drafters) {
@@ -381,7 +381,7 @@ void quick_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell
   cells.push_back({kind, DrafterKind::kAuto, -1, 1, 256, Way::kWarm, threads});
 }
 
-/// What a second thread count may change: how rows of a step and of a batch are divided.
+/// A second thread count may only change the division of rows of a step and of a batch.
 void brief_cells(SamplingKind kind, int threads, bool has_head, std::vector<Cell>& cells) {
   const DrafterKind best = has_head ? DrafterKind::kMtp : DrafterKind::kLookup;
   cells.push_back({kind, DrafterKind::kNone, 0, kBatch, 7, Way::kCold, threads});

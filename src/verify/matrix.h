@@ -52,16 +52,16 @@ struct MatrixReport {
   std::int64_t compared = 0, differing = 0;
   bool complete = true;           // false if interrupted
   int prompts = 0, pictured = 0;  // prompts, and those of them with pictures
-  std::string images_problem;     // why prompts with pictures were left out; empty: none was
+  std::string images_problem;     // why prompts with pictures were left out; empty: all ran
   void add(MatrixReport other);
   bool identical() const { return differing == 0 && compared > 0; }
 };
 
-/// kFull: the whole product. kQuick: each axis away from the middle once. kBrief: what threads may change.
-/// kLong: few cells, greedy and sampled, with many prompts and long answers.
+/// kFull: the whole product. kQuick: each axis away from the middle once. kBrief: cells that threads may
+/// change. kLong: few cells, greedy and sampled, with many prompts and long answers.
 enum class MatrixSize { kFull, kQuick, kBrief, kLong };
-/// The cells of one thread count; kGrammar and kBudget only if `constrained`. `more`: drafters beside an MTP
-/// head, lookup and auto.
+/// The cells of one thread count; kGrammar and kBudget only if `constrained`. `more`: drafters other than the
+/// MTP head, lookup and auto.
 std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head, bool constrained,
                                std::span<const DrafterKind> more = {});
 
@@ -72,7 +72,7 @@ struct MatrixOptions {
   MatrixSize size = MatrixSize::kQuick;  // kQuick runs kBrief for all thread counts but the first
   int part = 1, parts = 1;               // the cells part, part + parts, part + 2 parts, ...
   std::function<bool(std::size_t done, std::size_t cells)> progress;  // false stops
-  /// Tests put another backend around that of each cell.
+  /// Tests wrap the backend of each cell.
   std::function<std::unique_ptr<Backend>(std::unique_ptr<Backend>)> around = {};
   /// Makes the constraint of a slot for kGrammar and kBudget (verify/matrix_constraints.h); empty: no
   /// such cells.

@@ -1,4 +1,4 @@
-// The metal backend on a device that runs nothing before somebody waits for it: a GPU's view of rounds whose
+// The metal backend on a device that runs nothing until a caller waits for it, as a GPU may: rounds whose
 // drafts never leave it.
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(MetalLateMatrix, DraftsThatStayOnTheGpuChangeNoToken) {
   EXPECT_GT(late->submitted, 300);
 }
 
-/// Waits for the device in the rounds of one answer, beside one for each round.
+/// Waits for the device in the rounds of one answer beyond one for each round.
 int more_waits(test::ToyDecoder& decoder, const Late& late, const SlotOptions& options, DrafterKind kind) {
   std::vector<std::int32_t> prompt;
   for (int i = 0; i < 20; ++i) prompt.push_back(i * i % 100);

@@ -22,7 +22,7 @@ class TextMeter {
   /// At most `most` tokens of `ids`, in windows of `window`.
   TextMeter(std::span<const std::int32_t> ids, std::int64_t most, std::int64_t window);
 
-  /// Remembers what the model says; later measurements are compared with it.
+  /// Stores the model's predictions; later measurements are compared with them.
   Result<TextQuality> take_reference(Backend& backend, const Model& model);
   Result<TextQuality> measure(Backend& backend, const Model& model) const;
   std::int64_t tokens() const;

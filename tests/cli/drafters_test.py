@@ -89,9 +89,9 @@ class Layouts(DraftersTest):
         report = self.expect_json(0, "run", "-p", "Name a river.", "-n", "8", "--temperature", "0")
         self.assertEqual(report["speculation"]["drafter"], "mtp+eagle3+lookup")
         shutil.rmtree(folder)
-        said = self.expect_error(1, "is not at", "run", "-p", "x", "-n", "2")
-        self.assertIn("forget it with: foretoken graft --onto", said)
-        self.assertIn("is not at", self.expect(1, "doctor", "--no-probe").stdout.decode())
+        said = self.expect_error(1, "is missing at", "run", "-p", "x", "-n", "2")
+        self.assertIn("remove the graft: foretoken graft --onto", said)
+        self.assertIn("is missing at", self.expect(1, "doctor", "--no-probe").stdout.decode())
 
 
 class Doctor(DraftersTest):
@@ -115,11 +115,11 @@ class Doctor(DraftersTest):
     def test_drafters_of_another_target(self):
         wide = write_eagle3(self.folder / "wide", cli_test.MODEL, target_width=640)
         what, fix = self.fault("eagle3", wide)
-        self.assertIn("the width of the target's hidden rows is 640 and that of the target is 320", what)
+        self.assertIn("the width of the target's hidden rows is 640, but the target's is 320", what)
         self.assertEqual(fix, "use the drafter of this target")
         narrow = pathlib.Path(write_dflash(self.folder / "narrow", cli_test.MODEL))
         self.change(narrow, hidden_size=256)
-        self.assertIn("hidden_size is 256 and that of the target is 320", self.fault("dflash", narrow)[0])
+        self.assertIn("hidden_size is 256, but the target's is 320", self.fault("dflash", narrow)[0])
         deep = pathlib.Path(write_dflash(self.folder / "deep", cli_test.MODEL))
         self.change(deep, dflash_config={"mask_token_id": 8183, "target_layer_ids": [1, 40]})
         self.assertIn("layer 40", self.fault("dflash", deep)[0])
@@ -135,7 +135,7 @@ class Doctor(DraftersTest):
             config.get("transformer_layer_config", config)["vocab_size"] = 9000
             (folder / "config.json").write_text(json.dumps(config))
             what, fix = self.fault(name, folder)
-            self.assertIn("vocab_size is 9000 and that of the target is 8192", what)
+            self.assertIn("vocab_size is 9000, but the target's is 8192", what)
             self.assertEqual(fix, "use the drafter of this target")
 
     def test_a_missing_map(self):
@@ -156,7 +156,7 @@ class Doctor(DraftersTest):
         odd = GOLDEN / "odd"
         found = self.expect(0, "doctor", "--deep", "--no-probe", "--threads", "1", "--model", str(odd), "--drafter",
                             "eagle3=" + write_eagle3(self.folder / "eagle3", odd)).stdout
-        self.assertIn(b"drafted tokens are those of plain decoding", found)
+        self.assertIn(b"drafted tokens equal plain decoding", found)
 
     def test_a_name_alone_is_refused(self):
         self.expect_error(2, "expected NAME=DIR", "doctor", "--drafter", "mtp")

@@ -153,11 +153,11 @@ class Refused(GraftTest):
         self.headless(SHIPPED, "quant")
         self.refused("its hidden size is", "--head", ODD, "--onto", "quant")
         shutil.copytree(SHIPPED, self.models / "whole")
-        self.refused("has an MTP head already (mtp.safetensors)", "--head", "whole", "--onto", SHIPPED)
+        self.refused("already has an MTP head (mtp.safetensors)", "--head", "whole", "--onto", SHIPPED)
         self.refused("name the same model", "--head", "quant", "--onto", "quant")
         self.headless(SHIPPED, "bare")
-        self.refused("bare gives no head: MTP head: missing", "--head", "bare", "--onto", "quant")
-        self.refused("graft onto which model?", "--head", "whole")
+        self.refused("bare has no usable head: MTP head: missing", "--head", "bare", "--onto", "quant")
+        self.refused("--onto is missing", "--head", "whole")
         self.refused("either --head FROM or --remove", "--onto", "quant")
 
     def test_a_head_of_another_parent(self):

@@ -158,7 +158,7 @@ class Recovery(Fans):
         self.leave_marker(os.getpid(), 1)
         state = json.loads((self.home / "state.json").read_text())
         self.state(**dict(state, fail_auto=100))
-        self.assertIn("cannot be put back", self.run_program("tokenize", "--help").stderr)
+        self.assertIn("cannot be restored", self.run_program("tokenize", "--help").stderr)
         self.assertTrue(self.marker.exists())
         self.state(**state)
         self.assertIn("automatic again", self.run_program("tokenize", "--help").stderr)
@@ -277,10 +277,10 @@ class Tool(Fans):
     def test_a_socket_of_somebody_else(self):
         os.chown(self.home / "sock", 65534, 65534)
         for arguments in (["max"], ["max", "--on"], ["max", "--off"], SERVE):
-            self.refuses("not a socket of root", *arguments)
+            self.refuses("not a socket owned by root", *arguments)
         (self.home / "sock").unlink()
         (self.home / "sock").touch()
-        self.refuses("not a socket of root", "max")
+        self.refuses("not a socket owned by root", "max")
         self.assertEqual(self.commands(), [])
 
     def test_a_server_is_refused_by_a_tool_that_hangs_or_speaks_garbage_and_without_fans(self):
@@ -296,7 +296,7 @@ class Tool(Fans):
     def test_without_a_place_for_the_marker_no_fan_is_asked(self):
         (self.home / "state").write_text("a file where the folder should be")
         self.refuses("cannot write it", *SERVE)
-        self.refuses("its guard ended at once", "max", "--on")
+        self.refuses("its guard exited at once", "max", "--on")
         self.assertNotIn("max", self.commands())
 
     def test_on_ends_after_its_time_or_by_off(self):
@@ -370,7 +370,7 @@ class Elsewhere(unittest.TestCase):
             )
             self.assertNotEqual(done.returncode, 0)
             self.assertEqual(len(done.stderr.strip().splitlines()), 1)
-            self.assertIn("this is not one", done.stderr)
+            self.assertIn("needs a Mac", done.stderr)
 
 
 if __name__ == "__main__":

@@ -283,7 +283,7 @@ class Paths(StartTest):
             self.assertEqual(screen.end(), 130, screen.text)
             said = [line for line in self.lines(screen.text) if "stopped" in line]
             self.assertEqual(len(said), 1, screen.text)
-            self.assertRegex(said[0], r"^stopped; [0-9.]+ [kM]B are kept, and the same command continues there$")
+            self.assertRegex(said[0], r"^stopped; [0-9.]+ [kM]B are kept, and the same command continues from there$")
             self.assertNotIn("nothing was changed", screen.text)
         self.assertFalse(self.memory.exists())
 

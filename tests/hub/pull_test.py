@@ -231,7 +231,7 @@ class Refusals(PullTest):
             self.assertIn("awaiting a review", with_token)
 
     def test_a_dry_run_says_gated(self):
-        for gate, words in (("auto", b"its licence must be accepted first"), ("manual", b"its owner decides")):
+        for gate, words in (("auto", b"you must accept its licence first"), ("manual", b"its owner approves")):
             hub = self.start_hub()
             hub.gated = gate
             hub.faults.append(lambda r: Answer(401, {"X-Error-Code": "GatedRepo"})
@@ -249,7 +249,7 @@ class Refusals(PullTest):
         self.expect_error("does not exist, is private or is misspelt", hub)
         hub = self.start_hub()
         hub.faults.append(lambda r: Answer(404, {"X-Error-Code": "EntryNotFound"}) if "/resolve/" in r.path else None)
-        self.expect_error("is not in the repository any more", hub)
+        self.expect_error("is no longer in the repository", hub)
 
     def test_an_unknown_revision_lists_those_there_are(self):
         self.expect_error("has no branch, tag or commit 'beta'; it has main, dev, v1", self.start_hub(),
@@ -272,7 +272,7 @@ class Refusals(PullTest):
         hub.fault_once(lambda r: True, Answer(429, {"RateLimit": '"api";r=0;t=0'}))
         hub.fault_once(lambda r: "/tree/" in r.path, Answer(429, {"Retry-After": "0"}))
         hub.fault_once(is_bytes, Answer(429))
-        self.assertIn(b"takes no more requests", self.expect(0, hub).stderr)
+        self.assertIn(b"limits requests", self.expect(0, hub).stderr)
         self.check_whole(hub)
 
     def test_a_long_rate_limit_says_when(self):
@@ -300,7 +300,7 @@ class Refusals(PullTest):
             for body in (b"<html>sign in</html>", b"", b"[]" if part == "/revision/" else b"{}", b"[" * 1000):
                 hub = self.start_hub()
                 hub.fault_once(lambda r, part=part: part in r.path, Answer(200, {}, body))
-                self.expect_error("the hub's answer is not what was asked for", hub)
+                self.expect_error("the hub sent an unexpected answer", hub)
 
     def test_an_architecture_that_does_not_run_is_not_fetched(self):
         self.files["config.json"] = b'{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}'
@@ -360,7 +360,7 @@ class Faults(PullTest):
             "refuses it with status 403: broken signature": Answer(403, {}, b"broken signature"),
             "arrived damaged twice": Answer(200, {}, b"z" * size),
             "cannot be reached": Answer(200, {}, b"", announce=9),
-            "sends no part": Answer(416), "status 418": Answer(418),
+            "sends no byte ranges": Answer(416), "status 418": Answer(418),
         }
         for words, answer in cases.items():
             with self.subTest(words):
@@ -458,7 +458,7 @@ class Faults(PullTest):
     def test_a_file_whose_place_redirects_without_end_is_said(self):
         hub = self.start_hub()
         hub.faults.append(lambda r: Answer(302, {"Location": r.path}) if r.host == "cdn" else None)
-        self.expect_error("redirects it again and again", hub)
+        self.expect_error("keeps redirecting", hub)
 
 
 if __name__ == "__main__":

@@ -151,7 +151,7 @@ class Inspect(RemoteTest):
     def test_faults_end_in_a_sentence_or_in_the_right_bytes(self):
         hub = self.start_hub(files_of(ODD))
         whole = Answer(200, {}, b"x" * 70000)
-        for words, answer in (("has no safetensors header", None), ("sends no part of it", whole)):
+        for words, answer in (("has no safetensors header", None), ("sends no byte ranges", whole)):
             hub.faults.clear()
             if answer is None:
                 hub.fault_once(lambda request: request.host == "cdn", lambda request: Answer(206, {
@@ -383,7 +383,7 @@ class Remove(RemoteTest):
         with lock.open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             said = self.run_program(2, "models", "rm", REPO, "--yes").stderr.decode()
-            self.assertIn("a download of this repository runs", said)
+            self.assertIn("a download of this repository is running", said)
         self.assertEqual(self.there("blobs"), {"1", "2", "3"})
         self.json("models", "rm", REPO, "--yes")
 

@@ -43,7 +43,7 @@ class Repair(PullTest):
         self.damage("model.safetensors")
         self.assertIn(b"model.safetensors is damaged", self.expect(0, hub, "--repair", "--dry-run").stderr)
         self.assertTrue((self.repository / "blobs" / sha256(self.files["model.safetensors"])).exists())
-        self.expect_error("HF_HUB_OFFLINE forbids it", hub, "--repair", HF_HUB_OFFLINE="1")
+        self.expect_error("HF_HUB_OFFLINE is set", hub, "--repair", HF_HUB_OFFLINE="1")
 
     def test_a_snapshot_without_links_is_repaired_too(self):
         hub = self.start_hub()
@@ -74,7 +74,7 @@ class Repair(PullTest):
         self.assertIn("1 damaged", self.check_models(hub, 1))
         shutil.rmtree(self.repository / "blobs")
         shutil.rmtree(self.repository / "trees", ignore_errors=True)
-        self.assertIn("nothing was compared", self.check_models(hub, 0))
+        self.assertIn("nothing was checked", self.check_models(hub, 0))
 
     @unittest.skipUnless(os.geteuid() == 0 and shutil.which("setpriv"), "needs a second user")
     def test_a_cache_that_may_only_be_read_is_enough_if_all_is_there(self):
@@ -124,7 +124,7 @@ class Names(PullTest):
         said = self.expect_error("set HF_ENDPOINT", hub, name="https://example.org/" + REPO, status=2)
         self.assertIn(hub.endpoint, said)
         for page in ("org", "", "datasets/org/name", REPO + "/discussions/3", "org/na--me"):
-            self.expect_error("is not the page of a model", hub, name=f"{hub.endpoint}/{page}", status=2)
+            self.expect_error("is not the URL of a model", hub, name=f"{hub.endpoint}/{page}", status=2)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 required and auto in turns, validated by PyPI's jsonschema; what cannot be kept is refused before anything is drawn.
 
 usage: call_schemas_test.py BUILT_draw_calls [FIRST_SEED]
-FORETOKEN_SCHEMAS: how many schemas (default 40; `tools/check --full` takes 2,000). Run by tools/sdk_test.
+FORETOKEN_SCHEMAS: how many schemas (default 12; `tools/check --full` takes 2,000). Run by tools/sdk_test.
 """
 import json
 import os
@@ -110,7 +110,7 @@ class Run:
 
 def main():
     run = Run(sys.argv[1])
-    count = int(os.environ.get('FORETOKEN_SCHEMAS', '40'))
+    count = int(os.environ.get('FORETOKEN_SCHEMAS', '12'))
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     for seed in range(first, first + count):
         for format_name in FORMATS:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""A coding agent's conversation with the default flags: 30 turns in the shape of Claude Code, a changed date line, a
-compaction, side requests, a restart. Standard library only.
+"""A coding agent's conversation with the default flags: 16 turns (FORETOKEN_FULL=1: 30) in the shape of Claude Code,
+a changed date line, a compaction, side requests, a restart. Standard library only.
 
     agent_test.py PROGRAM [CLASS]
 
@@ -20,10 +20,10 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from raw_client import Client  # noqa: E402
 from server_process import SIZES, Server  # noqa: E402
 
-TURNS, DATE_CHANGES, COMPACTS = 30, 12, 24
 SHARE = 0.95
 HEADER = 24  # tokens around the place where prompts part: headers of messages, a date cut in two
 FULL = os.environ.get("FORETOKEN_FULL") == "1"
+TURNS, DATE_CHANGES, COMPACTS = (30, 12, 24) if FULL else (16, 5, 10)
 WORDS = 320 if FULL else 130  # of a tool's result
 # Memory of a start, so that neither other programs nor tests beside this one change what it decides.
 MEMORY = ("--memory-mb", "6000")

@@ -112,7 +112,7 @@ class Hand(threading.Thread):
 
 class Beside(unittest.TestCase):
     INNOCENT = 2
-    REQUESTS = 40 if FULL else 4
+    REQUESTS = 40 if FULL else 2
     HANDS = 3
 
     def innocents(self, server):

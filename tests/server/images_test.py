@@ -337,7 +337,7 @@ class Urls(WithServer):
         for host in ("127.0.0.1", "localhost", "2130706433", "[::1]", "[::ffff:127.0.0.1]", "0.0.0.0",
                      "169.254.169.254", "10.0.0.1", "192.168.0.1", "[fe80::1]", "[fd00::1]"):
             with self.subTest(host=host):
-                self.refused(self.named("/shapes.png", host), "not a public one")
+                self.refused(self.named("/shapes.png", host), "not a public address")
         self.assertEqual((Web.asked, Here.asked), ([], []))
 
     def test_public_addresses_of_this_machine_are_never_asked(self):
@@ -347,12 +347,12 @@ class Urls(WithServer):
                 with urllib.request.urlopen(self.at("/shapes.png", host)) as reply:
                     self.assertEqual(reply.status, 200, "it could be reached from here")
                 Here.asked.clear()
-                self.refused(self.named("/shapes.png", host), "not a public one of another machine")
+                self.refused(self.named("/shapes.png", host), "not a public address of another machine")
                 self.assertEqual(Here.asked, [])
 
     def test_a_redirect_to_such_an_address_is_refused(self):
         for host in ("127.0.0.1", OWN):
-            self.refused(self.named("/to?" + self.at("/shapes.png", host)), "not a public one")
+            self.refused(self.named("/to?" + self.at("/shapes.png", host)), "not a public address")
         self.refused(self.named("/to?file:///etc/passwd"), "not fetched")
         self.assertEqual(len(Web.asked), 3)
         self.assertEqual(Here.asked, [])

@@ -271,7 +271,7 @@ class Reload(Owned):
             client.until(b"[DONE]")
         self.write(self.users, "a key with blanks\n")
         self.server.process.send_signal(signal.SIGHUP)
-        self.eventually(lambda: "the keys stay as they were" in self.server.log())
+        self.eventually(lambda: "the keys are unchanged" in self.server.log())
         self.assertEqual(self.ask("fresh", "/v1/models")[0], 200)
 
     def eventually(self, holds):

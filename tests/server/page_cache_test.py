@@ -44,7 +44,7 @@ class PageCache(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             flags = ("--packed-weights", folder)
             least, refusal = self.limit(*flags)
-            self.assertIn("GB of memory and", refusal)
+            self.assertIn("GB of memory, but", refusal)
             with self.assertRaises(RuntimeError) as refused:
                 Server(*SMALL, "--memory-mb", str(least)).start()
             self.assertIn("--packed-weights auto", str(refused.exception))
@@ -52,7 +52,7 @@ class PageCache(unittest.TestCase):
                 wanted = answer(server)
                 self.assertNotIn("page cache", server.log())
             with Server(*SMALL, "--memory-mb", str(least), *flags) as server:
-                self.assertRegex(server.log(), r"stay in the page cache: a token reads \d+\.\d+ GB")
+                self.assertRegex(server.log(), r"stay in the page cache: each token reads \d+\.\d+ GB")
                 self.assertEqual(answer(server), wanted)
 
 

@@ -2,7 +2,7 @@
 """Random clients (valid, leaving, slow, wrong): memory must not grow, and nothing may hang or be malformed. Then
 valid clients run beside a hostile one, which must not affect their answers.
 
-    soak_test.py PROGRAM            SOAK_SECONDS=1200 for the long run (default 10; 1200 with FORETOKEN_FULL=1)
+    soak_test.py PROGRAM            SOAK_SECONDS=1200 for the long run (default 5; 1200 with FORETOKEN_FULL=1)
 """
 import json
 import os
@@ -20,7 +20,7 @@ from raw_client import Client, chat, frames  # noqa: E402
 from server_process import Server  # noqa: E402
 
 LONG = os.environ.get("FORETOKEN_FULL") == "1"
-SECONDS = float(os.environ.get("SOAK_SECONDS", "1200" if os.environ.get("FORETOKEN_FULL") == "1" else "10"))
+SECONDS = float(os.environ.get("SOAK_SECONDS", "1200" if os.environ.get("FORETOKEN_FULL") == "1" else "5"))
 CLIENTS = 12
 NEVER_ENDING = {"8178": -100, "8180": -100}
 

@@ -17,12 +17,11 @@ Status check_middle(const ChatFormat& format, const Tokenizer& tokenizer) {
     if (ids.size() == 1 && tokenizer.token_bytes(ids[0]) == token) continue;
     const std::string lacks = token.empty() ? std::string("its format has no tokens for it")
                                             : fmt::format("it has no token {}", token);
-    return Error{
-        Code::kUnsupported,
-        fmt::format("suffix: this model does not support fill-in-the-middle ({}); leave suffix out, or "
-                    "serve a coder model",
-                    lacks),
-        "suffix"};
+    return Error{Code::kUnsupported,
+                 fmt::format("suffix: this model does not support fill-in-the-middle ({}); omit suffix, or "
+                             "serve a coder model",
+                             lacks),
+                 "suffix"};
   }
   return {};
 }

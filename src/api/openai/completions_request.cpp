@@ -77,7 +77,7 @@ Status read_counts(const Fields& fields, CompletionsRequest& request) {
   FT_ASSIGN(const auto best_of, fields.integer("best_of", 1, kMaxChoices));
   if (best_of && *best_of != call.choices) {
     return Error{Code::kUnsupported,
-                 fmt::format("best_of: answers are not ranked here; send 1, or n itself, found {}", *best_of),
+                 fmt::format("best_of: answers are not ranked; send 1 or the value of n, found {}", *best_of),
                  "best_of"};
   }
   if (static_cast<int>(call.prompts.size()) * call.choices <= kMaxCompletionChoices) return {};

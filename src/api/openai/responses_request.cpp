@@ -91,7 +91,7 @@ Json echo_of(const Json& body, const ResponsesRequest& request) {
 Status refuse_background(const Fields& fields) {
   FT_ASSIGN(const auto background, fields.boolean("background"));
   if (!background.value_or(false)) return {};
-  return Error{Code::kUnsupported, "background: answers are not decoded in the background here; use stream",
+  return Error{Code::kUnsupported, "background: answers are not decoded in the background; use stream",
                "background"};
 }
 

@@ -85,8 +85,7 @@ Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device,
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options) {
   if (options.activations != 0 && options.activations != 8)
-    return Error{Code::kInvalid,
-                 "cuda backend: it multiplies with 8-bit activations; leave --activations out"};
+    return Error{Code::kInvalid, "cuda backend: it always uses 8-bit activations; omit --activations"};
   if (options.kv_bits != 8 && options.kv_bits != 16) {
     return Error{Code::kInvalid,
                  fmt::format("cuda backend: keys and values of {} bits; use 8 or 16", options.kv_bits)};

@@ -379,9 +379,10 @@ Error no_memory(const Device& device, const char* what, std::int64_t bytes, cons
 
 Result<std::shared_ptr<Device>> open_device(const DeviceChoice& choice) {
   if (kernel_bytes().empty()) {
-    return Error{Code::kNotFound,
-                 "cuda backend: this build has none, for it was made without NVRTC; run tools/setup cuda and "
-                 "build again, or use --backend cpu"};
+    return Error{
+        Code::kNotFound,
+        "cuda backend: this build has no CUDA kernels (NVRTC was not found); run tools/setup cuda and "
+        "build again, or use --backend cpu"};
   }
   FT_ASSIGN(const Driver* driver, Driver::load());
   return open_device(choice, *driver, kernel_bytes());
@@ -397,7 +398,7 @@ Result<std::shared_ptr<Device>> open_device(const DeviceChoice& choice, const Dr
   driver.cuDeviceGetCount(&count);
   if (choice.number >= count || driver.cuDeviceGet(&handle, choice.number) != 0) {
     return Error{count == 0 ? Code::kNotFound : Code::kInvalid,
-                 fmt::format("cuda backend: found {} GPU{}, wanted number {} (the first one is 0); choose "
+                 fmt::format("cuda backend: found {} GPU{}, but --device is {} (the first is 0); choose "
                              "another --device, or use --backend cpu",
                              count, count == 1 ? "" : "s", choice.number)};
   }

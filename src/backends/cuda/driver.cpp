@@ -62,10 +62,11 @@ Result<const Driver*> load_once() {
   if (library == nullptr) {
     std::string places;
     for (const char* place : kPlaces) places += fmt::format("{}{}", places.empty() ? "" : ", ", place);
-    return Error{Code::kNotFound,
-                 fmt::format("cuda backend: found no driver of NVIDIA (looked for {}); install it, or use "
-                             "--backend cpu",
-                             places)};
+    return Error{
+        Code::kNotFound,
+        fmt::format(
+            "cuda backend: NVIDIA's driver was not found (looked for {}); install it, or use --backend cpu",
+            places)};
   }
   const auto find = reinterpret_cast<Find>(dlsym(library, "cuGetProcAddress_v2"));
   const auto version_of = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));

@@ -190,17 +190,15 @@ class CudaFaults : public testing::Test {
 TEST_F(CudaFaults, ACardThatIsMissingOrTooOldHasItsSentence) {
   driver_.gpus = 0;
   EXPECT_EQ(open().error().code, Code::kNotFound);
-  EXPECT_EQ(
-      open().error().message,
-      "cuda backend: found 0 GPUs, wanted number 0 (the first one is 0); choose another --device, or use "
-      "--backend cpu");
+  EXPECT_EQ(open().error().message,
+            "cuda backend: found 0 GPUs, but --device is 0 (the first is 0); choose another --device, or use "
+            "--backend cpu");
   driver_.gpus = 2;
   EXPECT_TRUE(open(1).ok());
   EXPECT_EQ(open(2).error().code, Code::kInvalid);
-  EXPECT_EQ(
-      open(2).error().message,
-      "cuda backend: found 2 GPUs, wanted number 2 (the first one is 0); choose another --device, or use "
-      "--backend cpu");
+  EXPECT_EQ(open(2).error().message,
+            "cuda backend: found 2 GPUs, but --device is 2 (the first is 0); choose another --device, or use "
+            "--backend cpu");
   driver_.capability = 75;
   EXPECT_EQ(open().error().code, Code::kUnsupported);
   EXPECT_EQ(open().error().message,
@@ -290,7 +288,7 @@ TEST_F(CudaFaults, AutoSaysWhyItLeavesTheGpu) {
   EXPECT_EQ((*choose({}))->name(), "cuda");
   EXPECT_EQ(said, "");
   EXPECT_EQ((*choose(Error{Code::kExhausted, "1 slot needs 40 GB"}))->name(), "cpu");
-  EXPECT_EQ(said, "--backend auto takes the CPU, not the GPU: 1 slot needs 40 GB");
+  EXPECT_EQ(said, "--backend auto falls back to the CPU: 1 slot needs 40 GB");
   driver_.capability = 75;
   EXPECT_EQ((*choose_backend(options, open().error()))->name(), "cpu");
   EXPECT_NE(said.find("a card is sm_75"), std::string::npos);

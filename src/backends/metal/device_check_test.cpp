@@ -102,7 +102,7 @@ TEST(MetalSelfTest, AutoTakesTheProcessorWithASentence) {
   EXPECT_EQ(said, "");
   EXPECT_EQ(chosen(3), "cpu");
   EXPECT_TRUE(said.starts_with(
-      "--backend auto takes the CPU, not the GPU: metal backend: Apple M0 fails the self-test: its results"))
+      "--backend auto falls back to the CPU: metal backend: Apple M0 fails the self-test: its results"))
       << said;
 }
 

@@ -18,8 +18,8 @@ Status check_family(const GpuFacts& gpu) {
 }
 
 std::string describe(const GpuFacts& gpu) {
-  return fmt::format("{} (family Apple {}), working set {:.1f} GB, unmeasured by the project", gpu.name,
-                     gpu.family, gigabytes(gpu.working_set));
+  return fmt::format("{} (family Apple {}), working set {:.1f} GB, not yet measured", gpu.name, gpu.family,
+                     gigabytes(gpu.working_set));
 }
 
 Status check_room(const GpuFacts& gpu, std::uint64_t used, std::uint64_t size) {

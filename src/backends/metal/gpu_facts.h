@@ -18,7 +18,7 @@ struct GpuFacts {
 
 /// kUnsupported for a GPU older than M1.
 Status check_family(const GpuFacts& gpu);
-/// For `doctor` and reports: "Apple M1 (family Apple 7), working set 5.7 GB, unmeasured by the project".
+/// For `doctor` and reports: "Apple M1 (family Apple 7), working set 5.7 GB, not yet measured".
 std::string describe(const GpuFacts& gpu);
 /// kExhausted if `size` more do not fit beside `used`, with the limit and what to do.
 Status check_room(const GpuFacts& gpu, std::uint64_t used, std::uint64_t size);

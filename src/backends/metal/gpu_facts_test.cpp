@@ -12,8 +12,7 @@ constexpr std::uint64_t kMib = 1 << 20;
 TEST(AppleGpu, EveryRecordedMacIsTakenAndDescribed) {
   for (const RecordedMac& recorded : kRecordedMacs) {
     EXPECT_TRUE(check_family(recorded.gpu).ok()) << recorded.source;
-    EXPECT_EQ(describe(recorded.gpu), std::string(recorded.text) + ", unmeasured by the project")
-        << recorded.source;
+    EXPECT_EQ(describe(recorded.gpu), std::string(recorded.text) + ", not yet measured") << recorded.source;
   }
 }
 

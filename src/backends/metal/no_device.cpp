@@ -4,9 +4,7 @@
 namespace ft::metal {
 
 Result<std::shared_ptr<Device>> open_metal_device(const std::string&) {
-  return Error{Code::kNotFound,
-               "metal backend: it runs on the GPU of a Mac with Apple silicon, and this is not one; use "
-               "--backend cpu"};
+  return Error{Code::kNotFound, "metal backend: it needs a Mac with Apple silicon; use --backend cpu"};
 }
 
 }  // namespace ft::metal

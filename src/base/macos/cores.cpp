@@ -7,7 +7,7 @@
 namespace ft {
 namespace {
 
-/// As many cores as the first name says that the system knows.
+/// The value of the first name that the system knows.
 std::vector<Core> counted(std::initializer_list<const char*> names) {
   int count = 0;
   for (const char* name : names) {

@@ -9,7 +9,7 @@
 
 namespace ft {
 
-// A reset closes the socket for writing too, which poll() does not tell from a closed sending side.
+// A reset closes the socket for writing too, which poll() cannot distinguish from a closed sending side.
 bool has_left(int socket) {
   const int queue = ::kqueue();
   if (queue < 0) return false;

@@ -1,4 +1,4 @@
-// macOS tells neither clocks nor counts to a program without root.
+// macOS gives clocks and counts to root only.
 #include "base/power.h"
 
 namespace ft {

@@ -20,7 +20,7 @@ std::string_view without_blanks(std::string_view line) {
 Status check_key(std::string_view key) {
   const auto refused = [](std::string why) { return Error{Code::kInvalid, std::move(why)}; };
   if (key.empty()) {
-    return refused("the key is empty, which would let everybody in; give a key, or leave the flag out");
+    return refused("the key is empty; give a key, or omit the flag");
   }
   if (key.size() > kMaxKeyBytes) {
     return refused(
@@ -30,7 +30,7 @@ Status check_key(std::string_view key) {
   if (wrong == key.end()) return {};
   return refused(
       fmt::format("the key's character {} is a blank, a control character or not ASCII; use visible ASCII "
-                  "characters alone",
+                  "characters only",
                   wrong - key.begin() + 1));
 }
 
@@ -60,7 +60,7 @@ Result<std::vector<std::string>> parse_keys(std::string_view text, const std::st
   }
   if (keys.empty()) {
     return Error{Code::kInvalid,
-                 fmt::format("{} holds no key; write one a line, or leave the flag out", name)};
+                 fmt::format("{} has no key; write one key per line, or omit the flag", name)};
   }
   return keys;
 }

@@ -15,7 +15,7 @@ namespace ft::cli {
 inline constexpr std::size_t kMaxKeyBytes = 4096;
 inline constexpr std::size_t kMaxKeyFileBytes = std::size_t{1} << 20;
 
-/// What is wrong with `key`, or nothing.
+/// The fault of `key`, or nothing.
 Status check_key(std::string_view key);
 
 /// For --api-key.

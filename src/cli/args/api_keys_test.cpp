@@ -15,7 +15,7 @@ std::string refusal(std::string_view text) {
   return keys.ok() ? "" : keys.error().message;
 }
 
-/// What `serve` says to these sources of its flags; empty: nothing.
+/// The error of `serve` for these sources of flags; empty: success.
 std::string refusal_of_serve(const Typed& typed, const std::map<std::string, std::string>& environment,
                              const std::vector<Setting>& settings) {
   ServeOptions choice;
@@ -32,7 +32,7 @@ std::string refusal_of_serve(const Typed& typed, const std::map<std::string, std
 }
 
 TEST(ApiKeys, AnEmptyKeyIsRefusedFromEverySource) {
-  const std::string why = "the key is empty, which would let everybody in; give a key, or leave the flag out";
+  const std::string why = "the key is empty; give a key, or omit the flag";
   EXPECT_EQ(refusal_of_serve({{"api-key", {""}}}, {}, {}), "--api-key: " + why);
   EXPECT_EQ(refusal_of_serve({{"api-key", {"secret", ""}}}, {}, {}), "--api-key: " + why);
   EXPECT_EQ(refusal_of_serve({}, {{"FORETOKEN_API_KEY", ""}}, {}), "FORETOKEN_API_KEY: " + why);
@@ -42,7 +42,7 @@ TEST(ApiKeys, AnEmptyKeyIsRefusedFromEverySource) {
 }
 
 TEST(ApiKeys, AnEmptyNameOfAKeyFileIsRefusedFromEverySource) {
-  const std::string why = "the file's name is empty; name a file, or leave the flag out";
+  const std::string why = "the file name is empty; give a file, or omit the flag";
   EXPECT_EQ(refusal_of_serve({{"api-key-file", {""}}}, {}, {}), "--api-key-file: " + why);
   EXPECT_EQ(refusal_of_serve({}, {{"FORETOKEN_API_KEY_FILE", ""}}, {}), "FORETOKEN_API_KEY_FILE: " + why);
 }
@@ -75,15 +75,14 @@ TEST(ApiKeys, AFileMayHaveAByteOrderMarkCommentsBlanksAndBothEndsOfLines) {
 
 TEST(ApiKeys, AFileWithoutAKeyIsRefused) {
   for (const char* text : {"", "\n\n", "\xEF\xBB\xBF", "  \t\r\n", "# nothing\n"}) {
-    EXPECT_EQ(refusal(text), "keys.txt holds no key; write one a line, or leave the flag out") << text;
+    EXPECT_EQ(refusal(text), "keys.txt has no key; write one key per line, or omit the flag") << text;
   }
 }
 
 TEST(ApiKeys, AWrongLineIsNamed) {
-  EXPECT_EQ(
-      refusal("good\n\nkey # whose\n"),
-      "keys.txt line 3: the key's character 4 is a blank, a control character or not ASCII; use visible "
-      "ASCII characters alone");
+  EXPECT_EQ(refusal("good\n\nkey # whose\n"),
+            "keys.txt line 3: the key's character 4 is a blank, a control character or not ASCII; use "
+            "visible ASCII characters only");
   EXPECT_EQ(refusal("one\rtwo\n").rfind("keys.txt line 1: the key's character 4", 0), 0U);
   EXPECT_EQ(refusal(std::string_view("\xFF\xFEk\0", 4)).rfind("keys.txt line 1: the key's character 1", 0),
             0U);

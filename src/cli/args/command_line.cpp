@@ -9,8 +9,8 @@ namespace {
 
 constexpr const char* kAbout =
     "foretoken runs local language models with exact speculative decoding: a drafter guesses the next "
-    "tokens and the model verifies them in one pass. The output has the same tokens as plain decoding, and "
-    "comes faster.\n";
+    "tokens and the model verifies them in one pass. The output has the same tokens as plain decoding, only "
+    "faster.\n";
 constexpr const char* kFooter =
     "\nEvery flag also has an environment variable (FORETOKEN_MAX_TOKENS=64 for --max-tokens 64) and a key "
     "in the settings file (max-tokens = 64, under [run] for one subcommand): --config FILE, by default "
@@ -21,7 +21,7 @@ constexpr const char* kFirstSteps =
     "\nFirst steps:\n"
     "  foretoken start                              choose a model, fetch it if needed, chat\n"
     "  foretoken pull ORG/NAME                      fetch a model; foretoken models lists them\n"
-    "  foretoken bench --quick                      the shipped model, plain against speculative\n"
+    "  foretoken bench --quick                      compare plain and speculative decoding\n"
     "  foretoken run \"Write a haiku in Python\"       one answer\n"
     "  foretoken chat                               a conversation\n"
     "  foretoken SUBCOMMAND --help                  flags and examples\n";
@@ -119,10 +119,9 @@ std::vector<std::string> take_operands(std::vector<std::string>& words,
 }
 
 Error word_too_many(const std::string& word, const Command& command) {
-  return {Code::kInvalid,
-          command.name + ": '" + word +
-              "' is one word too many; write a text with spaces in quotes, or see foretoken " + command.name +
-              " --help"};
+  return {Code::kInvalid, command.name + ": '" + word +
+                              "' is an extra argument; quote a text that has spaces, or see foretoken " +
+                              command.name + " --help"};
 }
 
 /// Gives each operand to the first flag without a value whose name may be omitted.

@@ -109,7 +109,7 @@ Setter reads_text(std::optional<std::string>& target) {
 Setter reads_file_name(std::string& target) {
   return [&target](const std::string& text) -> Status {
     if (text.empty()) {
-      return Error{Code::kInvalid, "the file's name is empty; name a file, or leave the flag out"};
+      return Error{Code::kInvalid, "the file name is empty; give a file, or omit the flag"};
     }
     target = text;
     return {};

@@ -215,7 +215,7 @@ TEST_F(CommandLines, WordsAfterTwoDashesAreCounted) {
   const auto two = parse({"run", "one", "--", "-two"});
   ASSERT_FALSE(two.ok());
   EXPECT_EQ(two.error().message,
-            "run: '-two' is one word too many; write a text with spaces in quotes, or see foretoken run "
+            "run: '-two' is an extra argument; quote a text that has spaces, or see foretoken run "
             "--help");
 }
 

@@ -98,7 +98,7 @@ Setter reads_drafter(DrafterKind& target, std::vector<DraftFolder>* folders) {
       return {};
     }
     if (folders == nullptr)
-      return Error{Code::kInvalid, "a drafter's folder is loaded at the start only; give it there"};
+      return Error{Code::kInvalid, "a drafter's folder can be loaded only at start; give it as a flag"};
     folders->push_back({std::string(choice.kind.name()), std::move(choice.directory)});
     if (!named) target = folders->size() == 1 ? choice.kind : DrafterKind::kAuto;
     return {};
@@ -177,8 +177,8 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
            "synth:SHAPE?bits=4&seed=1 for random weights")
       .letter = "m";
   flags.add("draft-vocabulary", "N", reads_auto_or(model.draft_vocab_size, 0, 1 << 24),
-            "Draft vocabulary size: the N most frequent tokens plus up to 2048 seen recently; 0: all; auto "
-            "(default): 32768 if the model has 65536 tokens or more, else all. Never changes the answer");
+            "Draft vocabulary size: the N most frequent tokens plus up to 2048 recent ones; 0: all; auto "
+            "(default): 32768 if the model has at least 65536 tokens, else all. Never changes the answer");
   flags.add("draft-bits", "BITS", reads_draft_bits(model.draft_bits),
             "Requantise the MTP head to 4 or 8 bits; 0: keep it as stored; auto (default): 4 if the model "
             "averages under 6 bits, else 8. cpu backend; never changes the answer");
@@ -191,11 +191,11 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
   if (!with_context) return;
   flags
       .add("context", "N", reads_context(model.context),
-           "Max tokens of prompt and answer together; auto (default): as many as the model has and memory "
-           "allows")
+           "Max tokens of prompt and answer together; auto (default): the model's maximum, or as many as "
+           "memory allows")
       .letter = "c";
   flags.add("max-pixels", "N", reads_int(model.max_pixels, 0, std::int64_t{1} << 32),
-            "Max pixels of an image after resizing; 0 (default): 1048576, or the model's own limit if it is "
+            "Max pixels of an image after resizing; 0 (default): 1048576, or the model's limit if it is "
             "smaller. A token of Qwen3.5 is 1024 pixels");
 }
 
@@ -219,7 +219,7 @@ void add_prompt_flags(FlagSet& flags, PromptOptions& prompt) {
             "Tools offered to the model: a JSON list of functions");
   flags.add("system", "TEXT", reads_text(prompt.system), "System message before the prompt");
   flags.add_list("image", "FILE", appends_text(prompt.images),
-                 "Show this picture before the prompt: PNG, JPEG, WebP, GIF or BMP (repeatable)");
+                 "Put this image before the prompt: PNG, JPEG, WebP, GIF or BMP (repeatable)");
   flags.add_switch("raw", prompt.raw, "Skip the chat template; the model continues the text as given");
   flags.add("think", "on|off", reads_on_off(prompt.think),
             "Reasoning before the answer (default: the template's choice)");
@@ -261,7 +261,7 @@ void add_speculation_flags(FlagSet& flags, RequestOptions& request, SpeculationO
   flags.group("Speculation");
   flags.add_list("drafter", "NAME",
                  reads_drafter(request.drafter, model != nullptr ? &model->drafters : nullptr),
-                 "Drafter: auto (default; the best of those at hand, for each round), mtp (MTP head), lookup "
+                 "Drafter: auto (default: the best loaded one in each round), mtp (MTP head), lookup "
                  "(n-gram lookup) or none; eagle3=DIR, dflash=DIR or model=DIR loads such a drafter or a "
                  "smaller model and drafts with it (repeatable)");
   flags.add("depth", "N", reads_auto_or(request.depth, 0, kMaxDraftTokens),
@@ -271,7 +271,7 @@ void add_speculation_flags(FlagSet& flags, RequestOptions& request, SpeculationO
       "Acceptance rule: coupled (default, same tokens as plain decoding) or rejection (rejection sampling: "
       "same distribution, other tokens)");
   flags.add("predict", "FILE", reads_text(speculation.predict_file),
-            "File with text that the answer is likely to repeat; n-gram lookup drafts from it");
+            "File whose text the answer is likely to repeat; n-gram lookup drafts from it");
   flags.add_switch("explain-depth", speculation.explain_depth,
                    "Print the depth of each round and its reason on stderr");
 }
@@ -294,7 +294,7 @@ Status check_prompt_flags(const PromptOptions& prompt) {
         "--prompt, --prompt-file, --prompt-ids and --messages exclude each other; give only one of them"};
   }
   if (prompt.messages && !prompt.images.empty()) {
-    return Error{Code::kInvalid, "--image belongs to a prompt; put the pictures of --messages into its file"};
+    return Error{Code::kInvalid, "--image needs a prompt; with --messages, put the images into its file"};
   }
   const bool untemplated = prompt.raw || prompt.has_ids;
   const char* how = prompt.raw ? "--raw" : "--prompt-ids";
@@ -307,7 +307,7 @@ Status check_prompt_flags(const PromptOptions& prompt) {
                                                    : nullptr;
   if (useless != nullptr) {
     return Error{Code::kInvalid,
-                 fmt::format("{} needs the chat template and {} skips it; drop one of them", useless, how)};
+                 fmt::format("{} needs the chat template and {} skips it; omit one of them", useless, how)};
   }
   return {};
 }

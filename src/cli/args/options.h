@@ -1,4 +1,4 @@
-// What the command line asks for: one plain struct per concern. Each value is in range (cli/args/flag.h
+// The options of the command line: one plain struct per concern. Each value is in range (cli/args/flag.h
 // checks it); whether it fits the model is checked later.
 #pragma once
 
@@ -28,7 +28,7 @@ struct ModelOptions {
   int device = 0;                       // number of the GPU
   std::string packed_cache = "off";     // off, auto or a folder: cli/commands/packed_weights_folder.h
   std::string calibration = "measure";  // auto, measure or a folder: cli/commands/calibration_place.h
-  std::int64_t context = 0;             // tokens; 0: what the model has and memory allows
+  std::int64_t context = 0;             // tokens; 0: the model's maximum, or as memory allows
   std::vector<DraftFolder> drafters;    // LoadOptions::drafters
   std::int64_t max_pixels = 0;          // of a resized image; 0: the default
 };
@@ -51,7 +51,7 @@ struct ConstraintOptions {
   bool json_object = false;
 };
 
-/// What speculation has beside RequestOptions (sched/request_builder.h).
+/// Options of speculation that RequestOptions (sched/request_builder.h) lacks.
 struct SpeculationOptions {
   std::string predict_file;
   bool explain_depth = false;

@@ -173,7 +173,8 @@ std::string manual_page(const std::vector<Command>& commands, std::string_view v
   page +=
       ".SH FILES\n.I $XDG_CONFIG_HOME/foretoken/config.toml\n\\(em settings; \\-\\-config names another "
       "file.\n"
-      ".SH EXIT STATUS\n0: good. 1: the work failed, or a comparison found a difference. 2: wrong usage.\n";
+      ".SH EXIT STATUS\n0: success. 1: the work failed, or a comparison found a difference. 2: wrong "
+      "usage.\n";
   return page;
 }
 

@@ -11,7 +11,7 @@ namespace ft::cli {
 namespace {
 
 constexpr int kLabel = 84, kLine = 18;
-constexpr int kBeside = 176;  // room for labels beside the axes
+constexpr int kBeside = 176;  // room for the labels of the axes
 
 std::string line(std::string_view css, double x1, double y1, double x2, double y2) {
   return fmt::format("<path class=\"{}\" d=\"M{:.0f} {:.1f}L{:.0f} {:.1f}\"/>", css, x1, y1, x2, y2);
@@ -134,7 +134,7 @@ Chart acceptance_chart(const DrafterTable& table) {
   if (lines.empty()) return {};
   const auto bottom = static_cast<int>(axes.bottom) + 28;
   return {"Share of drafts accepted by position",
-          "Of the drafts that were verified at a position of a draft, those that the model took.",
+          "Share of verified drafts that the model accepted, by position in the draft.",
           axes.drawn("position", 2) + lines + legend(table, bottom), bottom + 18};
 }
 
@@ -165,8 +165,7 @@ Chart cost_chart(const std::vector<RoundCosts>& costs) {
   }
   return {
       "Milliseconds of a round by its rows and the context",
-      "Rows are the pending token and its drafts. Dashed: what one row must read, at the bandwidth that was "
-      "measured.",
+      "Rows are the pending token and its drafts. Dashed: the bytes of one row at the measured bandwidth.",
       std::move(shapes), static_cast<int>(axes.bottom) + 24};
 }
 
@@ -218,8 +217,8 @@ Chart answer_chart(const DrafterTable& table) {
   Typesetter text;
   for (const AnswerPiece& piece : table.answer)
     text.put(piece.text, piece.drafted_by.empty() ? "" : colour_of(table, piece.drafted_by));
-  return {"One answer, coloured by who drafted its tokens",
-          "Tokens without a colour were not drafted, or their draft was wrong.",
+  return {"One answer, coloured by drafter",
+          "Tokens without colour were not drafted, or their draft was rejected.",
           text.shapes + legend(table, text.height() + 4), text.height() + 24};
 }
 

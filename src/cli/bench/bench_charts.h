@@ -21,13 +21,13 @@ struct Chart {
 std::string text_at(double x, double y, std::string_view text, std::string_view css = "");
 /// "d1"; "other" for a name that is not in the table.
 std::string colour_of(const DrafterTable& table, std::string_view drafter);
-/// Names in their colours, beside each other.
+/// Names in their colours, side by side.
 std::string legend(const DrafterTable& table, int y);
 
 Chart speed_chart(const DrafterTable& table);
 Chart acceptance_chart(const DrafterTable& table);
 Chart cost_chart(const std::vector<RoundCosts>& costs);
-/// The answer as text on the colours of those who drafted it, in lines of a fixed width.
+/// The answer as text on the colours of its drafters, in lines of a fixed width.
 Chart answer_chart(const DrafterTable& table);
 
 }  // namespace ft::cli

@@ -1,5 +1,5 @@
-// `foretoken bench --drafters`: the same prompts with every drafter that the model has, with the choice among
-// them and with none, by turns, so that a slow minute affects all of them.
+// `foretoken bench --drafters`: the same prompts with every drafter of the model, with the choice among them
+// and with none, interleaved so that a slow minute affects all of them.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ struct PromptSpeeds {
   std::vector<double> tokens_per_second;
 };
 
-/// What one drafter did over all prompts.
+/// The results of one drafter over all prompts.
 struct DrafterFigures {
   std::string name;
   Speed speed;
@@ -38,7 +38,7 @@ struct DrafterTable {
   std::vector<AnswerPiece> answer;       // the answer of auto that most drafters had a part in
 };
 
-/// Names of the drafters that the engine has, "none" first and "auto" last.
+/// Names of the engine's drafters, "none" first and "auto" last.
 std::vector<DrafterKind> benched_drafters(const Engine& engine);
 
 /// Adds one answer of every drafter to the table; `turn` moves the order on.

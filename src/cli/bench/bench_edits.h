@@ -1,6 +1,6 @@
-// `foretoken bench edits`: versions of one file that are asked for in requests of their own, as an agent
-// does. The same requests with no drafter, with lookup in each request's own text, with recall of the earlier
-// requests, and with all drafters, with and without such a memory; by turns.
+// `foretoken bench edits`: versions of one file, each written in a separate request, as an agent does. The
+// same requests with no drafter, with lookup in each request's own text, with recall of the earlier requests,
+// and with all drafters, with and without such a memory; interleaved.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace ft::cli {
 
-/// What one way of drafting did over all versions.
+/// The results of one variant over all versions.
 struct EditFigures {
   std::string name;
   DrafterKind drafter;
@@ -27,13 +27,13 @@ struct EditReport {
   std::vector<EditFigures> ways;  // none first
 };
 
-/// What is asked for, one text for each version.
+/// The requests, one text for each version.
 std::vector<std::string> edit_requests();
 /// The ways of drafting, without figures.
 std::vector<EditFigures> edit_ways();
 
-/// Adds all versions in every way; `turn` moves the order on. The engine has memory for earlier requests.
-/// Each memory begins empty: `owner` counts up and names nobody twice.
+/// Adds all versions in every variant; `turn` rotates the order. The engine has memory for earlier requests.
+/// Each memory begins empty: `owner` counts up and is never reused.
 Status add_versions(Engine& engine, const LoadedModel& loaded, std::span<const BenchCase> versions,
                     std::size_t turn, std::uint64_t& owner, const std::atomic<bool>& stopped,
                     EditReport& report);

@@ -52,7 +52,7 @@ std::string drawing(const Chart& chart) {
       escaped(chart.title), escaped(chart.note), kChartWidth, chart.height, chart.shapes);
 }
 
-/// The same figures as numbers, for those who read no charts.
+/// The figures of the charts as numbers.
 std::string numbers(const DrafterTable& table) {
   std::string page =
       "<h2>All prompts together</h2>\n<table><tr><th>drafter</th><th>tokens/s</th><th>ratio</th><th>tokens a "

@@ -179,7 +179,7 @@ void show_summary(const BenchReport& report, Terminal& terminal) {
   }
 }
 
-/// Takes one pair of every case in turn, so that a slow minute affects all cases.
+/// Interleaves one pair of every case, so that a slow minute affects all cases.
 Status measure(const Options& options, const std::vector<BenchCase>& cases, BenchMeasure& bench,
                Terminal& terminal, BenchReport& report) {
   const auto start = std::chrono::steady_clock::now();
@@ -292,10 +292,12 @@ Command bench_command() {
   command.flags.add_switch("quick", options->quick,
                            "Run two short prompts in a few seconds and print their answers");
   command.flags.add_switch("drafters", options->drafters,
-                           "Compare all drafters that the model has in one table: none, each alone, auto");
-  command.flags.add("html", "FILE", reads_text(options->html),
-                    "With --drafters: also draw the figures and what rounds cost as one page in this file");
-  command.flags.add("svg", "FILE", reads_text(options->svg), "With --drafters: the same as one picture");
+                           "Compare all drafters of the model in one table: none, each alone, auto");
+  command.flags.add(
+      "html", "FILE", reads_text(options->html),
+      "With --drafters: also write charts of speed, acceptance and round costs to this HTML file");
+  command.flags.add("svg", "FILE", reads_text(options->svg),
+                    "With --drafters: also write the charts to this SVG file");
   command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000), "Pairs per prompt (default 3)");
   command.flags.add(
       "forced-acceptance", "A,B,C", reads_probabilities(options->forced),

@@ -32,7 +32,7 @@ struct Options {
   bool quick = false, profile = false;
   std::string trace, html;
   std::vector<int> threads;  // of several measurements; empty: one
-  int streams = 0;           // beside one; 0: the figures of one
+  int streams = 0;           // compared with one; 0: only one stream
 };
 
 Setter appends_schedule(std::vector<std::vector<double>>& target) {
@@ -94,7 +94,7 @@ std::vector<ProfileTable> shown(std::vector<ProfileTable> tables, int streams = 
 
 using Report = std::function<bool(int, int)>;  // done, all; false: stop
 
-/// What `bench` returns, with a bar of its progress and an end at Ctrl-C.
+/// The result of `bench`, with a progress bar; Ctrl-C ends it.
 auto measure(Terminal& terminal, const auto& bench) {
   std::atomic<bool> stopped{false};
   const Interrupt interrupt([&stopped] { stopped = true; });
@@ -171,7 +171,7 @@ Result<DecodeReport> measured(const Options& options, Terminal& terminal) {
   return report;
 }
 
-/// One number of threads after the other: each has a backend and a copy of the model of its own.
+/// One number of threads after the other, each with a separate backend and copy of the model.
 Result<int> work_on_threads(Options options, Terminal& terminal) {
   std::vector<DecodeReport> reports;
   for (const int threads : options.threads) {
@@ -196,7 +196,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (!several && !options.html.empty())
     return Error{Code::kInvalid, "--html draws several numbers of threads; add --threads 1,2,4"};
   if (options.streams > 0 && (options.plan.penalised || options.plan.masked))
-    return Error{Code::kInvalid, "--penalised and --masked measure one stream; leave --streams out"};
+    return Error{Code::kInvalid, "--penalised and --masked measure one stream; omit --streams"};
   if (several) return work_on_threads(options, terminal);
   if (options.streams > 0) return work_on_streams(options, plan_of(options), terminal);
   FT_ASSIGN(const DecodeReport report, measured(options, terminal));
@@ -216,10 +216,10 @@ void add_flags(FlagSet& flags, Options& options) {
   flags.add_list("forced-acceptance", "A,B,C", appends_schedule(options.plan.schedules),
                  "Acceptance probability of each draft position (repeatable; default .93,.86,.75 and 0,0,0)");
   flags.add("streams", "N", reads_int(options.streams, 2, 128),
-            "Measure N streams at once beside one instead, plain and at the given acceptance");
+            "Measure N concurrent streams against one, plain and at the given acceptance");
   flags.add_switch("plain", options.plan.plain, "Measure prompts and plain decoding only");
   flags.add_switch("fixed", options.plan.fixed,
-                   "Also measure every fixed depth of a schedule, beside the chosen one");
+                   "Also measure every fixed depth of a schedule, besides the chosen one");
   flags.add_switch("penalised", options.plan.penalised, "Sample with a presence penalty of 1.5");
   flags.add_switch("masked", options.plan.masked,
                    "Give every row a mask of allowed tokens, as a JSON schema does");
@@ -229,7 +229,7 @@ void add_flags(FlagSet& flags, Options& options) {
   flags.add("trace", "FILE", reads_text(options.trace),
             "Write the last steps to FILE for chrome://tracing or ui.perfetto.dev");
   flags.add("html", "FILE", reads_text(options.html),
-            "Write the table of several numbers of threads as a page");
+            "Write the table of several numbers of threads as an HTML page");
   flags
       .add("threads", "N,N", reads_threads(options),
            "Worker threads; 0 (default): one per core. A list measures each number: 1,2,4")

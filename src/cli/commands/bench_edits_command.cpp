@@ -1,4 +1,4 @@
-// `foretoken bench edits`: versions of one file in requests of their own, with and without a memory of them.
+// `foretoken bench edits`: versions of one file in separate requests, with and without a memory of them.
 #include <algorithm>
 #include <atomic>
 
@@ -60,14 +60,14 @@ Command bench_edits_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "bench edits";
-  command.summary = "Write ten versions of a file, with and without a memory of earlier requests";
+  command.summary = "Write ten versions of a file, with and without lookup across requests";
   command.examples =
       "  foretoken bench edits\n"
       "  foretoken bench edits --model ~/models/Qwen3.5-4B-4bit --pairs 5 --json\n";
   options->request.max_tokens = 128;
   command.flags.group("Bench");
   command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000),
-                    "How often all versions are written in every way (default 3)");
+                    "Repetitions of each variant (default 3)");
   command.flags
       .add("max-tokens", "N", reads_int(options->request.max_tokens, 1, 1 << 20),
            "Max tokens of a version (default 128)")

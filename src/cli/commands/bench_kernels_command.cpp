@@ -136,7 +136,7 @@ Command bench_kernels_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "bench kernels";
-  command.summary = "Measure instructions at published model sizes, beside the read bandwidth";
+  command.summary = "Measure instructions at published model sizes against the read bandwidth";
   command.examples =
       "  foretoken bench kernels --only linear --model-size 4b\n"
       "  foretoken bench kernels --shape 17408x5120 --shape 5120x17408 --rows 1,2,4,8\n"

@@ -42,7 +42,7 @@ std::string module_of(const std::string& weight) {
   return weight.ends_with(kEnd) ? weight.substr(0, weight.size() - kEnd.size()) : weight;
 }
 
-/// What a tensor of the source becomes.
+/// The treatment of a tensor of the source.
 std::vector<std::string> modules_of(convert::Layout layout, const std::string& stored) {
   const std::string canonical = convert::canonical_name(stored);
   convert::ExpertPart part;

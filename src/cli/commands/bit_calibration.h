@@ -22,7 +22,7 @@ struct BitCalibration {
 struct CalibratedRecipe {
   convert::Recipe recipe;
   std::string toml;  // the same for --recipe
-  std::string note;  // a sentence about what was measured
+  std::string note;  // a sentence about the measurement
 };
 
 /// `progress`: matrices done, of all; false stops.

@@ -48,7 +48,7 @@ Status turn(ChatSession& session, const LoadedModel& loaded, Engine& engine, boo
   streaming.end();
   if (answer.finish == Finish::kError) return answer.error;
   session.add_answer(answer);
-  if (terminal.err_is_terminal()) terminal.err(Style::kDim, fmt::format("[{}]\n", answer_note(answer)));
+  if (terminal.err_is_terminal()) terminal.sentence(fmt::format("[{}]", answer_note(answer)), Style::kDim);
   if (json) {
     RunReport report;
     report.model = loaded.model.name, report.backend = loaded.backend->describe();
@@ -90,7 +90,7 @@ Status remote_turn(ChatSession& session, const server::Client& client, Terminal&
   streaming.end();
   if (!answer.ok()) return answer.error();
   session.add_answer(*answer);
-  if (terminal.err_is_terminal()) terminal.err(Style::kDim, fmt::format("[{}]\n", answer_note(*answer)));
+  if (terminal.err_is_terminal()) terminal.sentence(fmt::format("[{}]", answer_note(*answer)), Style::kDim);
   return {};
 }
 

@@ -14,7 +14,7 @@ constexpr const char* kHelp =
     "/clear              forget the conversation\n"
     "/system [TEXT]      set, show or (with -) remove the system message\n"
     "/think on|off       turn reasoning on or off\n"
-    "/image FILE         show a picture with the next message (repeatable); - takes them back\n"
+    "/image FILE         attach an image to the next message (repeatable); - removes them\n"
     "/set [KEY VALUE]    set a flag of `foretoken run`, such as /set temperature 0.2; alone: list the names\n"
     "/stats              show speed and drafts so far\n"
     "/save FILE          write the conversation as JSON\n"
@@ -97,7 +97,7 @@ CommandOutcome attach(ChatSession& session, const std::string& file) {
   Result<std::string> uri = image_uri(file);
   if (!uri.ok()) return failed(uri.error().message);
   session.images.push_back(std::move(*uri));
-  return {fmt::format("{} is shown with the next message\n", file)};
+  return {fmt::format("{} is attached to the next message\n", file)};
 }
 
 CommandOutcome save_file(const ChatSession& session, const std::string& file) {

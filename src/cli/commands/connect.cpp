@@ -74,11 +74,10 @@ Command connect_command() {
            fmt::format("{}", fmt::join(connected_clients(), ", ")))
       .setting = false;
   command.flags.group("Server");
-  command.flags.add(
-      "url", "URL", reads_text(options->url),
-      "Address of the server (default: where `serve` listens by the settings, http://127.0.0.1:8080)");
+  command.flags.add("url", "URL", reads_text(options->url),
+                    "Address of the server (default: the settings of `serve`, else http://127.0.0.1:8080)");
   command.flags.add("api-key", "KEY", reads_text(options->api_key),
-                    "API key of the server (default: that of the settings of `serve`, without --url)");
+                    "API key of the server (default without --url: the key in the settings of `serve`)");
   command.check = [options]() -> Status {
     if (!options->client.empty()) return {};
     return Error{Code::kInvalid, fmt::format("which client? use foretoken connect {}",

@@ -72,7 +72,7 @@ std::string cline(const ConnectionFacts& facts) {
       "{}",
       facts.url, key_of(facts), facts.model, context_of(facts),
       facts.context > 0 && facts.context < 32768
-          ? "\nTheir prompts take more than 10,000 tokens: start the server with --context 32768 or more.\n"
+          ? "\nTheir prompts have more than 10,000 tokens: start the server with --context 32768 or more.\n"
           : "");
 }
 
@@ -147,9 +147,9 @@ std::string claude_code(const ConnectionFacts& facts) {
               : fmt::format(
                     "# The server's context is {} tokens; Claude Code compacts when a prompt is longer{}.\n",
                     facts.context,
-                    facts.context < 65536
-                        ? ".\n# That is short for it: start the server with --context 65536 or fewer --slots"
-                        : "")));
+                    facts.context < 65536 ? ".\n# That is short for Claude Code: start the server with "
+                                            "--context 65536 or fewer --slots"
+                                          : "")));
 }
 
 std::string sdk(const ConnectionFacts& facts) {

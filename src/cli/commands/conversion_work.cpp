@@ -43,13 +43,13 @@ void add_work_flags(FlagSet& flags, ConversionFlags& options) {
   flags.group("Work");
   flags.add("threads", "N", reads_int(options.threads, 0, 256), "Threads; 0 (default): one per core").letter =
       "t";
-  flags.add_switch("plan", options.plan_only, "Show the sizes; write nothing");
-  flags.add_switch("force", options.force, "Replace a model that is in the folder");
+  flags.add_switch("plan", options.plan_only, "Show the sizes without writing anything");
+  flags.add_switch("force", options.force, "Overwrite a model in the folder");
 }
 
 Status check_folders(const ConversionFlags& flags, const std::string& command) {
   if (!flags.from.empty() && !flags.out.empty()) return {};
-  return Error{Code::kInvalid, command + " needs two places: the model to read and the folder to write"};
+  return Error{Code::kInvalid, command + " needs two arguments: the model to read and the folder to write"};
 }
 
 Result<std::string> find_source(const std::string& named) {
@@ -125,7 +125,7 @@ std::string or_none(const SpeculationReport& head) {
   return head.rounds == 0 ? "no head" : acceptance_text(head);
 }
 
-/// Perplexity and acceptance before and after. What cannot be measured is said, not guessed.
+/// Perplexity and acceptance before and after. A figure that cannot be measured is reported as missing.
 Status compare_quality(const convert::Source& source, const ConversionFlags& flags,
                        const std::string& text_file, ConversionReport& report) {
   std::error_code ignored;
@@ -204,7 +204,7 @@ void show_conversion(const ConversionReport& report, bool json, Terminal& termin
   text +=
       report.written ? fmt::format(", in {:.1f} s\n", report.seconds) : "; nothing was written (--plan)\n";
   if (report.files_kept > 0)
-    text += fmt::format("{} file(s) of an earlier run were complete and are kept\n", report.files_kept);
+    text += fmt::format("{} complete file(s) of an earlier run were kept\n", report.files_kept);
   for (const std::string& note : report.notes) text += note + "\n";
   terminal.out(text);
 }

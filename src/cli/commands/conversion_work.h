@@ -1,4 +1,4 @@
-// What `quantize` and `convert` share: the run of a plan with its progress line, and the report.
+// The common part of `quantize` and `convert`: the run of a plan with its progress line, and the report.
 #pragma once
 
 #include <string>
@@ -27,9 +27,9 @@ Result<std::string> find_source(const std::string& named);
 Result<ConversionReport> run_conversion(const convert::Source& source, const convert::Recipe& recipe,
                                         const ConversionFlags& flags, Terminal& terminal);
 
-/// Reads the written folder back and adds what it finds to the report: cosine and error of every matrix, then
-/// perplexity and acceptance before and after on `text_file` (empty: a built-in text). kCorrupt if a tensor
-/// that must equal the source does not.
+/// Reads the written folder back and adds to the report: cosine and error of every matrix, then perplexity
+/// and acceptance before and after on `text_file` (empty: a built-in text). kCorrupt if a tensor that must
+/// equal the source does not.
 Status verify_conversion(const convert::Source& source, const convert::Recipe& recipe,
                          const ConversionFlags& flags, const std::string& text_file,
                          ConversionReport& report);

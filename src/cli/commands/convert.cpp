@@ -36,7 +36,7 @@ Command convert_command() {
   command.examples =
       "  foretoken convert model-Q4_K_M.gguf ~/models/converted\n"
       "  foretoken convert ~/models/Qwen3.5-9B-GPTQ ~/models/converted --exact\n"
-      "  foretoken convert SRC OUT --plan      what can be kept exactly; nothing is written\n";
+      "  foretoken convert SRC OUT --plan      show which tensors stay exact, without writing\n";
   FlagSet& flags = command.flags;
   flags.group("Model");
   flags.positional = "from", flags.second_positional = "out";

@@ -1,4 +1,4 @@
-// `foretoken doctor`: checks the machine, the backend and the model, and says how to fix problems.
+// `foretoken doctor`: checks the machine, the backend and the model, and shows how to fix problems.
 #include <algorithm>
 #include <ctime>
 #include <fmt/format.h>
@@ -52,8 +52,8 @@ void check_model(const std::string& named, std::span<const DraftFolder> drafters
   const ModelFacts& facts = model->facts;
   const std::string experts =
       facts.experts == 0 ? ""
-                         : fmt::format(", {} experts, {} of them for one token: {} of its {} are read",
-                                       facts.experts, facts.experts_per_token,
+                         : fmt::format(", {} experts, {} per token: {} of its {} are read", facts.experts,
+                                       facts.experts_per_token,
                                        bytes_text(static_cast<double>(model->target.bytes_per_step())),
                                        bytes_text(static_cast<double>(model->target.bytes_held())));
   findings.push_back({Kind::kGood,
@@ -62,10 +62,10 @@ void check_model(const std::string& named, std::span<const DraftFolder> drafters
                       ""});
   const Inspection seen =
       inspect(*model, Machine{}, std::min<std::int64_t>(facts.context, kDoctorContext), 16, false);
-  findings.push_back(
-      {Kind::kGood,
-       (seen.images_problem.empty() ? "pictures are read by a tower of " : "pictures: ") + tower_text(seen),
-       ""});
+  findings.push_back({Kind::kGood,
+                      (seen.images_problem.empty() ? "images are read by a vision tower of " : "pictures: ") +
+                          tower_text(seen),
+                      ""});
   findings.push_back(
       model->mtp_head.usable()
           ? Finding{Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""}
@@ -81,7 +81,7 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
   std::vector<std::vector<std::string>> rows = {
       {"system", machine.system},
       {"processor", machine.processor},
-      {"features", machine.features.empty() ? "none that the kernels use"
+      {"features", machine.features.empty() ? "none used by the kernels"
                                             : fmt::format("{}", fmt::join(machine.features, " "))},
       {"cores", machine.cpu_limit > 0
                     ? fmt::format("{}, limited to {:.3g}", machine.logical_cores, machine.cpu_limit)
@@ -164,8 +164,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
     const std::string text = bundle_text(machine, findings, backend, options.model);
     if (!options.output.json) terminal.out("\n" + text);
     FT_TRY(write_text_file(options.bundle, text));
-    terminal.note(
-        fmt::format("wrote {}, exactly as shown: read it before you attach it to an issue", options.bundle));
+    terminal.note(fmt::format("wrote {}, exactly as shown above; read it before you attach it to an issue",
+                              options.bundle));
   }
   return good ? 0 : 1;
 }
@@ -177,7 +177,7 @@ Command doctor_command() {
   options->backend.pipeline_folder = pipeline_folder();
   Command command;
   command.name = "doctor";
-  command.summary = "Check the machine, the backend and the model, and say how to fix problems";
+  command.summary = "Check the machine, the backend and the model, and show how to fix problems";
   command.examples =
       "  foretoken doctor\n"
       "  foretoken doctor --model ~/models/Qwen3.5-4B-4bit\n"
@@ -202,11 +202,11 @@ Command doctor_command() {
       .letter = "t";
   command.flags.add_switch("no-probe", options->no_probe, "Skip the bandwidth test");
   command.flags.add_switch("deep", options->deep,
-                           "Also compare the model's files with their hashes, and decode");
+                           "Also check the model's files against their hashes, and decode");
   command.flags
       .add("bundle", "FILE", reads_file_name(options->bundle),
-           "Write a report for an issue: versions, machine, findings, model; no path, name, token or text of "
-           "yours")
+           "Write a report for an issue: versions, machine, findings, model; without your paths, names, "
+           "tokens or texts")
       .setting = false;
   return bind_options(std::move(command), std::move(options), work);
 }

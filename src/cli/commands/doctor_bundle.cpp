@@ -30,7 +30,7 @@ constexpr const char* kConfigKeys[] = {"model_type",          "architectures",  
                                        "hidden_size",         "num_hidden_layers",   "mtp_num_hidden_layers",
                                        "mlx_lm_extra_tensors"};
 
-/// Keys of config.json that hold what somebody wrote, in whatever table.
+/// Keys of config.json that hold free text, in any table.
 const std::set<std::string, std::less<>> kFreeKeys = {
     "_name_or_path", "name_or_path", "description", "comment", "notes", "author", "path", "dataset"};
 /// Folders of a system, which every machine has.
@@ -98,8 +98,8 @@ std::size_t path_end(const std::string& text, std::size_t at) {
   return std::min(text.find(' ', from), most);
 }
 
-/// Folders of this machine say who works there on what: of a path only the kind of its file stays, unless
-/// every machine has it.
+/// Paths of this machine may reveal people and projects: only the kind of the file stays, unless every
+/// machine has the path.
 void hide_folders(std::string& text) {
   for (std::size_t at = 0; (at = text.find('/', at)) != std::string::npos;) {
     const bool inside = at > 0 && (is_word(text[at - 1]) ||

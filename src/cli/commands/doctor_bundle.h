@@ -11,7 +11,7 @@
 
 namespace ft::cli {
 
-/// What must not be in a report: home, user, host.
+/// Text that a report must not contain: home, user, host.
 struct Private {
   std::string home, user, host;
 };

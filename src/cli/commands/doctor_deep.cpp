@@ -31,7 +31,7 @@ void check_hashes(const std::string& directory, std::vector<Finding>& findings, 
     return;
   }
   for (const std::string& file : found.damaged) {
-    findings.push_back({Kind::kProblem, fmt::format("{} is damaged: its hash is not its name", file),
+    findings.push_back({Kind::kProblem, fmt::format("{} is damaged: its hash does not match its name", file),
                         "fetch it again: foretoken pull NAME --repair"});
   }
   if (found.damaged.empty())
@@ -67,7 +67,7 @@ void check_decoding(const std::string& named, std::span<const DraftFolder> draft
          "use --drafter none, and attach the output of foretoken verify to an issue"});
   } else {
     findings.push_back(
-        {Kind::kGood, fmt::format("{} drafted tokens are those of plain decoding", report->compared), ""});
+        {Kind::kGood, fmt::format("{} drafted tokens equal plain decoding", report->compared), ""});
   }
 }
 
@@ -77,7 +77,7 @@ void check_hub(std::vector<Finding>& findings) {
   const Result<hub::HubSettings> settings =
       hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); });
   if (!settings.ok()) {
-    findings.push_back({Kind::kWarning, settings.error().message, "models cannot be fetched until then"});
+    findings.push_back({Kind::kWarning, settings.error().message, "models cannot be downloaded until then"});
     return;
   }
   const hub::HubCache cache(settings->cache, true);

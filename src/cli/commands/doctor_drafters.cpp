@@ -13,7 +13,7 @@ namespace {
 
 using Kind = Finding::Kind;
 
-/// What a loader says, which ends in what to do.
+/// A loader's error, which ends with the next step.
 Finding problem(const DraftFolder& folder, const Error& error) {
   const std::string about = fmt::format("drafter {}: ", folder.name);
   const std::string sentence = error.message.starts_with("drafter ") ? error.message : about + error.message;

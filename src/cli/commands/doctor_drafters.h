@@ -1,5 +1,5 @@
-// The check of `doctor` on drafters with a folder of their own: whether each fits the model that it is to
-// draft for, in width, layers and vocabulary.
+// The check of `doctor` on drafters in separate folders: whether each fits its model in width, layers and
+// vocabulary.
 #pragma once
 
 #include <span>
@@ -11,8 +11,7 @@
 
 namespace ft::cli {
 
-/// `named`: folders that the person asks about; empty: those that belong to the model. `directory`: of the
-/// model, which loads.
+/// `named`: folders that the user names; empty: the model's drafters. `directory`: of the model, which loads.
 void check_drafters(const std::string& directory, std::span<const DraftFolder> named,
                     std::vector<Finding>& findings);
 

@@ -25,20 +25,20 @@ std::size_t physical_cores(std::span<const Core> cores) {
 }  // namespace
 
 Finding threads_finding(int asked, int usual, std::span<const Core> allowed, std::span<const Core> workers) {
-  std::string text = asked > 0 ? fmt::format("{} as requested; {} could have one",
+  std::string text = asked > 0 ? fmt::format("{} as requested; {} available",
                                              counted(static_cast<std::size_t>(asked), "thread"),
                                              counted(workers.size(), "core"))
                                : fmt::format("{}, {}", counted(static_cast<std::size_t>(usual), "thread"),
                                              static_cast<std::size_t>(usual) < workers.size()
-                                                 ? "as many as the control group grants cores"
+                                                 ? "one per core that the control group grants"
                                                  : "one for each core");
   const std::size_t cores = physical_cores(allowed);
   if (allowed.size() > cores)
-    text += fmt::format("; the second hardware threads of cores are left out ({} in all)", allowed.size());
+    text += fmt::format("; second hardware threads of cores are not used ({} in all)", allowed.size());
   if (cores > workers.size())
     text += fmt::format("; {} left out", counted(cores - workers.size(), "slow core"));
   const int nodes = memory_nodes({workers.begin(), workers.end()});
-  if (nodes > 1) text += fmt::format("; {} memory nodes, weights near the cores that read them", nodes);
+  if (nodes > 1) text += fmt::format("; {} memory nodes, with weights near their cores", nodes);
   return {Finding::Kind::kGood, std::move(text), ""};
 }
 
@@ -55,13 +55,13 @@ void check_workers(const Model& model, const Backend& backend, std::int64_t now_
     const std::string chosen = worker_text(costs->workers);
     if (chosen.empty()) continue;
     findings.push_back({Finding::Kind::kGood,
-                        fmt::format("small steps of this model{} use {}, as calibration measured",
+                        fmt::format("small steps of this model{} use {}, chosen by calibration",
                                     mapped ? " with --packed-weights" : "", chosen),
                         ""});
     return;
   }
   findings.push_back({Finding::Kind::kGood,
-                      "the first run of this model measures how many threads its small steps use", ""});
+                      "the first run of this model measures the best number of threads for small steps", ""});
 }
 
 }  // namespace ft::cli

@@ -1,5 +1,5 @@
-// The lines of `doctor` on threads: how many the cpu backend has and why, and what the calibration of a model
-// chose among them for small steps.
+// The lines of `doctor` on threads: the number that the cpu backend has and why, and the number that the
+// calibration of a model chose for small steps.
 #pragma once
 
 #include <span>

@@ -22,15 +22,15 @@ TEST(ThreadsFinding, SaysWhatWasChosenAndWhy) {
   EXPECT_EQ(text(0, cores(16, 1)), "16 threads, one for each core");
   EXPECT_EQ(text(0, cores(1, 1)), "1 thread, one for each core");
   EXPECT_EQ(text(0, cores(4, 2)),
-            "4 threads, one for each core; the second hardware threads of cores are left out (8 in all)");
-  EXPECT_EQ(text(6, cores(8, 1)), "6 threads as requested; 8 cores could have one");
+            "4 threads, one for each core; second hardware threads of cores are not used (8 in all)");
+  EXPECT_EQ(text(6, cores(8, 1)), "6 threads as requested; 8 cores available");
   EXPECT_EQ(text(0, cores(8, 1, 2)),
-            "8 threads, one for each core; 2 memory nodes, weights near the cores that read them");
+            "8 threads, one for each core; 2 memory nodes, with weights near their cores");
 }
 
 TEST(ThreadsFinding, SaysThatAContainerGrantsLess) {
   const std::vector<Core> all = cores(8, 1);
-  EXPECT_EQ(threads_finding(0, 2, all, all).what, "2 threads, as many as the control group grants cores");
+  EXPECT_EQ(threads_finding(0, 2, all, all).what, "2 threads, one per core that the control group grants");
 }
 
 TEST(ThreadsFinding, CountsTheSlowCoresOfAHybridProcessor) {

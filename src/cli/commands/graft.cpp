@@ -1,5 +1,5 @@
-// `foretoken graft`: keeps the MTP head of another checkpoint, or a drafter in a folder of its own, for a
-// model that lacks one. It is checked first, and the files of the model stay as they are.
+// `foretoken graft`: stores the MTP head of another checkpoint, or a separate drafter, for a model that lacks
+// one. It is checked first, and the files of the model do not change.
 #include <filesystem>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -36,7 +36,7 @@ void show(const GraftReport& report, bool json, Terminal& terminal) {
     return;
   }
   for (const std::string& note : report.notes) terminal.out(note + "\n");
-  terminal.out(fmt::format("{} drafts for {} from now on; kept in {}\n",
+  terminal.out(fmt::format("{} now drafts for {}; stored in {}\n",
                            report.drafter == "mtp" ? "the MTP head" : report.drafter, report.model,
                            report.kept_in));
 }
@@ -48,7 +48,7 @@ Result<int> remove(const Options& options, Terminal& terminal) {
   const bool was = !folder.empty() && fs::remove_all(folder, failed) > 0;
   if (failed) return Error{Code::kIo, fmt::format("{} cannot be deleted: {}", folder, failed.message())};
   terminal.out(options.output.json ? write_json(nlohmann::json{{"removed", was}}) + "\n"
-               : was               ? fmt::format("removed what was grafted onto {}\n", options.graft.onto)
+               : was               ? fmt::format("removed the graft of {}\n", options.graft.onto)
                                    : fmt::format("nothing is grafted onto {}\n", options.graft.onto));
   return was ? 0 : 1;
 }
@@ -66,47 +66,43 @@ Command graft_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "graft";
-  command.summary = "Give a model the MTP head of another checkpoint, or a drafter of its own";
+  command.summary = "Give a model the MTP head of another checkpoint, or a separate drafter";
   command.examples =
       "  foretoken graft --head ~/models/Qwen3.5-9B --onto ~/models/Qwen3.5-9B-4bit\n"
-      "  foretoken graft --head Qwen/Qwen3.5-9B --onto Qwen3.5-9B-4bit        fetches the head's bytes only\n"
+      "  foretoken graft --head Qwen/Qwen3.5-9B --onto Qwen3.5-9B-4bit        fetches only the head\n"
       "  foretoken graft --head ~/models/my-eagle3 --onto Qwen3.5-9B-4bit\n"
       "  foretoken graft --onto Qwen3.5-9B-4bit --remove\n";
   FlagSet& flags = command.flags;
   flags.group("Model");
   flags
       .add("head", "NAME", reads_model(options->graft.head),
-           "Where the head comes from: a checkpoint with an MTP head (the original), also ORG/REPO of the "
-           "hub, "
-           "of which only the head is fetched; or a folder of EAGLE-3 or DFlash")
+           "Source of the head: a checkpoint with an MTP head (the original), ORG/REPO at the hub (only the "
+           "head is fetched), or an EAGLE-3 or DFlash folder")
       .setting = false;
   flags
       .add("onto", "NAME", reads_text(options->graft.onto),
-           "The model that gets it: a folder, ORG/REPO or a name of `foretoken models`; its files stay as "
-           "they "
-           "are")
+           "Target model: a folder, ORG/REPO or a name of `foretoken models`; its files do not change")
       .setting = false;
   flags.group("Work");
   flags
-      .add(
-          "out", "FILE", reads_text(options->graft.out),
-          "Write the MTP head to this file, such as MODEL/mtp.safetensors (default: foretoken's data folder, "
-          "where every start looks)")
+      .add("out", "FILE", reads_text(options->graft.out),
+           "Write the MTP head to this file, such as MODEL/mtp.safetensors (default: foretoken's data "
+           "folder, which every start searches)")
       .setting = false;
   flags.add("text", "FILE", reads_text(options->graft.text),
             "Measure acceptance on this text (default: a built-in one)");
   flags
       .add_switch("force", options->graft.force,
-                  "Keep it although its drafts are rejected, or although the model has a head")
+                  "Store it even if its drafts are rejected or the model has a head")
       .setting = false;
-  flags.add_switch("remove", options->remove, "Remove what was grafted onto the model").setting = false;
+  flags.add_switch("remove", options->remove, "Remove the graft of the model").setting = false;
   flags
       .add("threads", "N", reads_int(options->graft.threads, 0, 1024),
            "Worker threads; 0 (default): one per core")
       .letter = "t";
   command.check = [options]() -> Status {
     if (options->graft.onto.empty())
-      return Error{Code::kInvalid, "graft onto which model? use foretoken graft --head FROM --onto MODEL"};
+      return Error{Code::kInvalid, "--onto is missing; use foretoken graft --head FROM --onto MODEL"};
     if (options->graft.head.empty() != options->remove)
       return Error{Code::kInvalid, "give either --head FROM or --remove"};
     return {};

@@ -62,8 +62,7 @@ class Workplace {
 
 Error does_not_fit(const GraftOptions& options, const std::string& what) {
   return {Code::kInvalid,
-          fmt::format("the head of {} does not fit {}: {}; take the checkpoint that {} was made "
-                      "of",
+          fmt::format("the head of {} does not fit {}: {}; use the checkpoint that {} was made from",
                       options.head, options.onto, what, options.onto)};
 }
 
@@ -94,12 +93,12 @@ const Attention* first_attention(const Program& program) {
   return nullptr;
 }
 
-/// The head was trained with the rotary part of its own model.
+/// The head was trained with the rotary part of its model.
 Status check_rotary(const GraftOptions& options, const Program& trained, const Program& grafted) {
   const Attention* a = first_attention(trained);
   const Attention* b = first_attention(grafted);
   if (a == nullptr || b == nullptr || a->inverse_frequencies == b->inverse_frequencies) return {};
-  return does_not_fit(options, "its rotary part turns with other frequencies (rope_parameters)");
+  return does_not_fit(options, "its rotary frequencies differ (rope_parameters)");
 }
 
 /// The offset that the family adds to the norms of a loaded head.
@@ -132,7 +131,7 @@ std::int64_t rows_of_run(std::int64_t rows) {
   return rows <= kComparedRuns * kComparedRows ? rows : kComparedRows;
 }
 
-/// What the checks of a head read of the tensors of its checkpoint.
+/// The tensors of a head's checkpoint that the checks read.
 std::vector<hub::ByteRange> checked_ranges(const format::TensorView& tensor) {
   const auto size = static_cast<std::int64_t>(tensor.bytes.size());
   if (format::is_mtp_name(tensor.name)) return {{0, size}};
@@ -207,21 +206,20 @@ Status check_acceptance(const GraftOptions& options, const Model& model, Drafter
                                      acceptance_text(found), tokens_per_round(found)));
   const double first = report.acceptance.empty() ? 0 : report.acceptance.front();
   if (first < kLowestAcceptance && !options.force) {
-    return Error{
-        Code::kInvalid,
-        fmt::format("{} accepts {:.0f}% of the first drafts of {}, where {:.0f}% and more are usual: the "
-                    "head is of another model, or its norms are stored in another way; take the head of "
-                    "the original, or keep it with --force",
-                    options.onto, 100 * first, options.head, 100 * kUsualAcceptance)};
+    return Error{Code::kInvalid,
+                 fmt::format("{} accepts {:.0f}% of the first drafts of {}; at least {:.0f}% is usual: the "
+                             "head belongs to another model, or its norms are stored differently; use the "
+                             "head of the original, or store it anyway with --force",
+                             options.onto, 100 * first, options.head, 100 * kUsualAcceptance)};
   }
   if (first < kUsualAcceptance) {
     report.notes.push_back(
-        fmt::format("that is low: {:.0f}% and more are usual on such text", 100 * kUsualAcceptance));
+        fmt::format("that is low: at least {:.0f}% is usual on such text", 100 * kUsualAcceptance));
   }
   return {};
 }
 
-/// What config.json must say about the head, in the form of the model's own.
+/// The entries of config.json about the head, in the form that the model uses.
 nlohmann::json head_config(const nlohmann::json& from, const nlohmann::json& onto) {
   const auto section = from.find("text_config");
   const nlohmann::json& text = section != from.end() && section->is_object() ? *section : from;
@@ -235,12 +233,11 @@ nlohmann::json head_config(const nlohmann::json& from, const nlohmann::json& ont
 
 Result<std::string> begin_workplace(const std::string& model_directory) {
   const std::string kept = head_folder_of(model_directory);
-  if (kept.empty())
-    return Error{Code::kIo, "there is no home folder to keep the head in; set HOME or XDG_DATA_HOME"};
+  if (kept.empty()) return Error{Code::kIo, "there is no folder for the head; set HOME or XDG_DATA_HOME"};
   const std::string work = fmt::format("{}.part-{}", kept, ::getpid());
   std::error_code failed;
   fs::create_directories(work, failed);
-  if (failed) return Error{Code::kIo, fmt::format("{} cannot be made: {}", work, failed.message())};
+  if (failed) return Error{Code::kIo, fmt::format("{} cannot be created: {}", work, failed.message())};
   return work;
 }
 
@@ -274,10 +271,10 @@ Result<GraftReport> graft_head(const GraftOptions& options, const std::string& f
   if (!donor.ok()) return model_error(donor.error());
   if (!target.ok()) return model_error(target.error());
   if (!donor->mtp_head.usable())
-    return Error{Code::kInvalid, fmt::format("{} gives no head: {}", options.head, donor->mtp_head.sentence)};
+    return Error{Code::kInvalid,
+                 fmt::format("{} has no usable head: {}", options.head, donor->mtp_head.sentence)};
   if (target->mtp_head.usable() && !options.force) {
-    return Error{Code::kInvalid, fmt::format("{} has an MTP head already ({}); put another in its place with "
-                                             "--force",
+    return Error{Code::kInvalid, fmt::format("{} already has an MTP head ({}); replace it with --force",
                                              options.onto, target->mtp_head.file)};
   }
   GraftReport report{target->name, from, "mtp", {}, 0, {}, {}};
@@ -314,7 +311,7 @@ Result<GraftReport> graft_head(const GraftOptions& options, const std::string& f
 Result<GraftReport> graft_companion(const GraftOptions& options, const std::string& from,
                                     const std::string& onto, const Error& no_model) {
   if (!options.out.empty())
-    return Error{Code::kInvalid, "--out is for an MTP head; a drafter stays in its own folder"};
+    return Error{Code::kInvalid, "--out is for an MTP head; a drafter stays in its folder"};
   std::string refusals;
   for (const DraftFormat* format : draft_formats()) {
     LoadOptions with_drafter;
@@ -356,8 +353,7 @@ Result<Giver> find_giver(const GraftOptions& options, Terminal& terminal) {
   const Result<KnownModel> known = find_known(options.head);
   if (known.ok() && !known->summary.head_file.empty() && known->summary.complete())
     return Giver{known->found.directory, std::nullopt};
-  terminal.note(
-      fmt::format("{} is read at the hub: its MTP head and some rows of its embedding", options.head));
+  terminal.note(fmt::format("reading the MTP head and some embedding rows of {} from the hub", options.head));
   FT_ASSIGN(RemoteFolder folder, read_remote(options.head, checked_ranges, false, terminal));
   Giver giver{folder.directory(), std::nullopt};
   giver.remote.emplace(std::move(folder));
@@ -379,16 +375,15 @@ Result<GraftReport> graft(const GraftOptions& options, Terminal& terminal) {
   std::error_code ignored;
   if (fs::equivalent(from, onto, ignored))
     return Error{Code::kInvalid, "--head and --onto name the same model; give the original as --head"};
-  terminal.note("checking the head; its acceptance is measured on a text");
+  terminal.note("checking the head and measuring its acceptance on a text");
   Result<format::ConfigFiles> files = format::ConfigFiles::read(from);
   if (!files.ok()) return files.error();
   const Result<FamilyMatch> match = read_config(*files);
   const bool checkpoint = match.ok() || hub::summarise_folder(from).foreign;
   if (!checkpoint && giver.remote) {
-    return Error{Code::kUnsupported,
-                 fmt::format("{} is not a checkpoint of a known family ({}); a drafter of its own is needed "
-                             "whole: foretoken pull {}",
-                             options.head, match.error().message, options.head)};
+    return Error{Code::kUnsupported, fmt::format("{} is not a checkpoint of a known family ({}); a separate "
+                                                 "drafter must be fetched whole: foretoken pull {}",
+                                                 options.head, match.error().message, options.head)};
   }
   if (!checkpoint) return graft_companion(options, from, onto, match.error());
   FT_ASSIGN(GraftReport report, graft_head(options, from, onto));

@@ -1,6 +1,6 @@
 // The work of `graft`: takes a head, checks that it fits (family, sizes, rotary part, tokenizer, embedding,
-// norms), measures its acceptance on a text, and keeps it beside the model. Errors: kInvalid for a head that
-// does not fit or whose drafts are rejected; those of loading; nothing is kept then.
+// norms), measures its acceptance on a text, and stores it for the model. Errors: kInvalid for a head that
+// does not fit or whose drafts are rejected; errors of loading. Nothing is stored then.
 #pragma once
 
 #include <string>

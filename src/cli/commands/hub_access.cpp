@@ -60,7 +60,7 @@ class Reporter final : public hub::PullEvents {
     if (now - drawn_ms_ < (events_ ? kEventsMs : draws ? kDrawMs : kLinesMs) || quiet_) return;
     drawn_ms_ = now;
     if (began_ms_ == 0) began_ms_ = now;
-    constexpr std::int64_t kSettledMs = 3000;  // before that the rate says nothing
+    constexpr std::int64_t kSettledMs = 3000;  // before that the rate is meaningless
     const double rate = now - began_ms_ >= kSettledMs || !draws ? progress.bytes_per_s : 0;
     if (events_) {
       event({{"event", "progress"},
@@ -158,7 +158,7 @@ void add_pull_flags(FlagSet& flags, PullChoice& choice) {
   flags.add("piece-mb", "N", reads_int(choice.piece_mb, 1, 1024),
             "Size of the pieces of a large file in MiB (default 64)");
   flags.add("retry-wait-ms", "N", reads_int(choice.retry_wait_ms, 1, 60'000),
-            "Wait before a failed request is repeated; doubles each time (default 1000)");
+            "Wait before a failed request is retried; doubles each time (default 1000)");
   flags.add("ca-file", "FILE", reads_text(choice.ca_file),
             "Certificates to trust, for a network whose proxy inspects TLS (default: the system's)");
   flags.add_switch("force", choice.force, "Fetch a model of an architecture that does not run here");

@@ -1,5 +1,5 @@
-// What `pull`, `setup` and `start` need to fetch a model: the settings from the environment, a clock, Ctrl-C,
-// and the person's view of it: a live line on a terminal, a line every ten seconds elsewhere, or JSON lines.
+// Support of `pull`, `setup` and `start` for fetching a model: settings from the environment, a clock,
+// Ctrl-C, and progress: a live line on a terminal, a line every ten seconds elsewhere, or JSON lines.
 #pragma once
 
 #include <string>
@@ -25,7 +25,7 @@ void add_pull_flags(FlagSet& flags, PullChoice& choice);
 
 struct PullOutcome {
   hub::PullPlan plan;
-  bool interrupted = false;  // Ctrl-C: what is there is kept
+  bool interrupted = false;  // Ctrl-C: fetched bytes are kept
   std::int64_t kept_bytes = 0;
 };
 

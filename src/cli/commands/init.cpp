@@ -68,7 +68,7 @@ Result<std::string> chosen_path(const std::string& named) {
   if (config != nullptr && *config == '/') return std::string(config) + "/foretoken/config.toml";
   const char* home = std::getenv("HOME");
   if (home != nullptr && *home != '\0') return std::string(home) + "/.config/foretoken/config.toml";
-  return Error{Code::kInvalid, "there is no home folder; name the file: foretoken init --file FILE"};
+  return Error{Code::kInvalid, "HOME is not set; name the file: foretoken init --file FILE"};
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
@@ -76,12 +76,12 @@ Result<int> work(const Options& options, Terminal& terminal) {
   std::error_code failed;
   if (std::filesystem::exists(std::filesystem::symlink_status(path, failed))) {
     return Error{Code::kInvalid,
-                 fmt::format("{} exists and is yours; foretoken init writes no existing file", path)};
+                 fmt::format("{} already exists; foretoken init does not overwrite files", path)};
   }
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), failed);
   FT_TRY(write_text_file(path, settings_text()));
   terminal.out(options.output.json ? write_json(nlohmann::ordered_json{{"file", path}}) + "\n"
-                                   : fmt::format("wrote {}: every setting, commented out\n", path));
+                                   : fmt::format("wrote {} with every setting, commented out\n", path));
   return 0;
 }
 
@@ -91,7 +91,7 @@ Command init_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "init";
-  command.summary = "Write a settings file in which every setting is explained";
+  command.summary = "Write a settings file that explains every setting";
   command.examples =
       "  foretoken init\n"
       "  foretoken init --file foretoken.toml   then: foretoken run --config foretoken.toml\n";

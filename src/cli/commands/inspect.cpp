@@ -1,4 +1,4 @@
-// `foretoken inspect`: shows what a model is, what it needs and which drafter it gets.
+// `foretoken inspect`: shows a model's sizes, its memory and its drafter.
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ struct Options {
 std::string parameters_text(const Inspection& found) {
   std::string all = count_text(found.parameters);
   if (found.active_parameters == found.parameters) return all;
-  return fmt::format("{}, {} of them for one token", all, count_text(found.active_parameters));
+  return fmt::format("{}, {} per token", all, count_text(found.active_parameters));
 }
 
 void show(const Inspection& found, Terminal& terminal) {
@@ -70,13 +70,12 @@ void show(const Inspection& found, Terminal& terminal) {
   };
   if (found.experts > 0) {
     const auto layers = std::ranges::find(rows, "layers", [](const auto& row) { return row.front(); });
-    rows.insert(
-        layers + 1,
-        {"experts", fmt::format("{} of width {} in a layer, {} of them for one token: {} of {} are read",
-                                found.experts, found.expert_size, found.experts_per_token,
-                                size(found.step_bytes), size(found.held_bytes))});
+    rows.insert(layers + 1,
+                {"experts", fmt::format("{} of width {} in a layer, {} per token: {} of {} are read",
+                                        found.experts, found.expert_size, found.experts_per_token,
+                                        size(found.step_bytes), size(found.held_bytes))});
   }
-  for (const std::string& donor : found.head_donors) rows.push_back({"could give a head", donor});
+  for (const std::string& donor : found.head_donors) rows.push_back({"heads that fit", donor});
   if (!found.packed_cache.folder.empty()) {
     rows.push_back(
         {"packed weights", fmt::format("{} file{}, {} in {}", found.packed_cache.files,
@@ -87,7 +86,8 @@ void show(const Inspection& found, Terminal& terminal) {
   if (!found.program.empty()) terminal.out("\n" + found.program);
 }
 
-/// A model that does not run is not an error of inspect; it says why, and what to do. A damaged folder is.
+/// A model that does not run is not an error of inspect; the report has the reason and the next step. A
+/// damaged folder is an error.
 std::optional<Assessment> what_does_not_run(const std::string& named, const std::string& shown) {
   if (is_synth_name(named)) return std::nullopt;
   std::string directory = named;
@@ -123,7 +123,8 @@ int show_tier(const Options& options, const Assessment& found, Terminal& termina
   return options.require.empty() ? 0 : 1;
 }
 
-/// Of an MTP head what the head doctor reads: the norms, and enough of a matrix to see that it is not zero.
+/// The parts of an MTP head that the head doctor reads: the norms, and enough of a matrix to see that it is
+/// not zero.
 std::vector<hub::ByteRange> doctors_ranges(const format::TensorView& tensor) {
   constexpr std::size_t kSample = 4096;
   if (!format::is_mtp_name(tensor.name)) return {};
@@ -133,7 +134,7 @@ std::vector<hub::ByteRange> doctors_ranges(const format::TensorView& tensor) {
 
 Result<int> work(const Options& options, Terminal& terminal);
 
-/// The same report of a repository, of which only headers and small files are read.
+/// The same report for a repository; only its headers and small files are read.
 Result<int> work_remotely(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const RemoteFolder folder,
             read_remote(options.model, doctors_ranges, options.output.quiet, terminal));
@@ -181,24 +182,23 @@ Command inspect_command() {
   command.examples =
       "  foretoken inspect\n"
       "  foretoken inspect ~/models/Qwen3.5-4B-4bit --context 32768\n"
-      "  foretoken inspect synth:qwen3.5-27b?bits=4       what a model of that shape would need\n"
-      "  foretoken inspect --remote mlx-community/Qwen3.5-9B-4bit     before it is pulled\n"
+      "  foretoken inspect synth:qwen3.5-27b?bits=4       the needs of a model of that shape\n"
+      "  foretoken inspect --remote mlx-community/Qwen3.5-9B-4bit     before a download\n"
       "  foretoken inspect --program --json\n";
   command.flags.group("Model");
   command.flags.positional = "model";
   add_model_folder_flag(command.flags, options->model);
   command.flags
       .add("context", "N", reads_int(options->context, 0, std::int64_t{1} << 24),
-           "Tokens that the memory figure covers; 0 (default): 4096, or the model's own context if it is "
-           "shorter")
+           "Tokens for the memory figure; 0 (default): 4096, or the model's context if it is shorter")
       .letter = "c";
   add_kv_bits_flag(command.flags, options->kv_bits);
   add_device_flag(command.flags, options->device);
   command.flags.add("require", "WHAT", reads_choice(options->require, {"runs", "drafted"}),
-                    "Exit status 1 unless the model runs, or has a head that drafts");
+                    "Exit with 1 unless the model runs, or has a working MTP head");
   command.flags
       .add_switch("remote", options->remote,
-                  "MODEL is a repository of the hub; read its small files and headers only, fetch no weights")
+                  "MODEL is a repository at the hub; read only its small files and headers, no weights")
       .setting = false;
   command.flags.add_switch("program", options->program, "Also print the instructions that backends run");
   command.flags

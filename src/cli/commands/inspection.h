@@ -1,5 +1,5 @@
-// What `inspect` learns about a model without running it: sizes, memory at a context, whether it fits, which
-// drafter it gets.
+// The findings of `inspect` about a model without running it: sizes, memory at a context, whether it fits,
+// and its drafter.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ struct Inspection {
   std::int64_t parameters = 0, active_parameters = 0, file_bytes = 0;
   int experts = 0, experts_per_token = 0, expert_size = 0;  // 0: dense
   std::int64_t step_bytes = 0, held_bytes = 0;         // weights read for one token, and with all experts
-  std::int64_t tower_parameters = 0, tower_bytes = 0;  // of the vision tower; 0: images_problem says why
+  std::int64_t tower_parameters = 0, tower_bytes = 0;  // of the vision tower; 0: see images_problem
   std::int64_t max_pixels = 0;                         // of a picture, by default
   std::string images_problem;                          // empty: prompts may have pictures
   int layers = 0, full_attention_layers = 0, hidden = 0, vocabulary = 0;
@@ -29,7 +29,7 @@ struct Inspection {
   std::int64_t weight_bytes = 0, state_bytes = 0, image_bytes = 0;
   std::int64_t memory_needed = 0, memory_available = 0;  // bytes
   std::string verdict;                                   // "fits", "tight", "does not fit"
-  std::string gpu;                                       // the same for the GPU that is there; empty: none
+  std::string gpu;                                       // the same for this machine's GPU; empty: none
   std::string head_state, head_sentence, head_file;
   std::vector<std::string> head_donors;  // what would give it a head (cli/library/head_donors.h)
   std::string drafter;                   // the drafter of `auto`

@@ -201,8 +201,7 @@ std::string gpu_fit(const Backend& gpu, const Model& model, std::int64_t context
   if (const Status status = check_backend(gpu, model, least); !status.ok()) return status.error().message;
   const auto free = static_cast<double>(gpu.limits(model.target.layout()).memory_bytes);
   const auto needed = static_cast<double>(memory_needed(gpu, model, least).total());
-  return fmt::format("fits: {} of the {} that are free on {}", bytes_text(needed), bytes_text(free),
-                     gpu.describe());
+  return fmt::format("fits: {} of {} free on {}", bytes_text(needed), bytes_text(free), gpu.describe());
 }
 
 std::string gpu_fit(const Model& model, std::int64_t context, int kv_bits, int device) {

@@ -34,10 +34,10 @@ Result<int> install(Terminal& terminal) {
 #ifndef __APPLE__
   if (std::getenv("THERMALFORGE") == nullptr) return ThermalForge::find().error();
 #endif
-  terminal.out("Max mode uses ThermalForge, which has a daemon of root. These are its own commands:\n");
+  terminal.out("Max mode uses ThermalForge, which runs a daemon as root. Its install commands:\n");
   for (const char* command : kCommands) terminal.out(fmt::format("  {}\n", command));
   if (::isatty(STDIN_FILENO) == 0) {
-    terminal.out("run them yourself: there is no terminal to ask you\n");
+    terminal.out("run them yourself: there is no terminal to ask for confirmation\n");
     return 0;
   }
   terminal.out("run both now? [y/N] ");
@@ -46,12 +46,12 @@ Result<int> install(Terminal& terminal) {
   if (!std::getline(std::cin, answer) || (answer != "y" && answer != "yes")) return 0;
   for (const char* command : kCommands) {
     if (std::system(command) != 0)  // NOLINT(*-env33-c): the two commands above, as the person saw them
-      return Error{Code::kIo, fmt::format("Max mode: `{}` failed; see its own words above", command)};
+      return Error{Code::kIo, fmt::format("Max mode: `{}` failed; see its output above", command)};
   }
   return 0;
 }
 
-/// The fans follow what they are asked for at about 400 rpm a second.
+/// The fans change their speed by about 400 rpm per second.
 Status wait_until_fast(const ThermalForge& fans, Guard& guard) {
   using Clock = std::chrono::steady_clock;
   constexpr auto kPause = std::chrono::milliseconds(100);
@@ -61,8 +61,8 @@ Status wait_until_fast(const ThermalForge& fans, Guard& guard) {
     if (::waitpid(guard.process, nullptr, WNOHANG) == guard.process) {
       guard.process = 0;
       return Error{Code::kIo,
-                   "Max mode: its guard ended at once; check that the folder of foretoken's state can be "
-                   "written, and `thermalforge max` by hand"};
+                   "Max mode: its guard exited at once; check that foretoken's state folder is writable, and "
+                   "try `thermalforge max` by hand"};
     }
     FT_ASSIGN(const std::vector<Fan> now, fans.status());
     if (are_ramped(now) && turn_fast(now)) return {};
@@ -76,13 +76,12 @@ Result<int> on(Terminal& terminal) {
   FT_ASSIGN(const ThermalForge fans, ThermalForge::find());
   FT_ASSIGN(const std::vector<Fan> found, fans.status());
   if (found.empty()) {
-    return Error{Code::kUnsupported,
-                 "Max mode: this Mac has no fans; it cools by its case, so there is nothing to turn up"};
+    return Error{Code::kUnsupported, "Max mode: this Mac has no fans"};
   }
   FT_ASSIGN(Guard guard, start_fan_guard(0, kIdleS));
   const Status fast = wait_until_fast(fans, guard);
   if (fast.ok()) {
-    terminal.out("Max mode is on: the fans turn at maximum, for 15 minutes or until `foretoken max --off`\n");
+    terminal.out("Max mode is on: the fans run at maximum for 15 minutes or until `foretoken max --off`\n");
     return 0;
   }
   if (guard.process > 0) ::kill(guard.process, SIGTERM);
@@ -150,7 +149,7 @@ Command max_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "max";
-  command.summary = "Turn the fans of a Mac to maximum (ThermalForge)";
+  command.summary = "Run a Mac's fans at maximum (ThermalForge)";
   command.examples =
       "  foretoken max --install\n"
       "  foretoken max --on\n"

@@ -42,9 +42,9 @@ Result<std::string> find_model(const std::string& named) {
   if (!named.empty()) {
     if (fs::is_directory(named, ignored)) return named;
     if (fs::exists(named, ignored) && named.ends_with(".gguf")) {
-      return Error{Code::kNotFound,
-                   fmt::format("{} does not run as it is; write a folder with: foretoken convert {} OUT",
-                               named, named)};
+      return Error{
+          Code::kNotFound,
+          fmt::format("{} does not run directly; convert it: foretoken convert {} OUT", named, named)};
     }
     if (fs::exists(named, ignored)) {
       return Error{
@@ -56,10 +56,9 @@ Result<std::string> find_model(const std::string& named) {
   if (const std::optional<hub::FoundModel> shipped = find_shipped_model()) return shipped->directory;
   const std::vector<std::string> places = shipped_model_places(program_path());
   if (places.empty()) {
-    return Error{
-        Code::kNotFound,
-        "the shipped model is looked for beside this program, whose place is not known without /proc; "
-        "give a model with --model DIR or FORETOKEN_MODEL"};
+    return Error{Code::kNotFound,
+                 "the shipped model cannot be located without /proc; give a model with --model DIR or "
+                 "FORETOKEN_MODEL"};
   }
   return Error{Code::kNotFound,
                fmt::format("the shipped model was not found in {}; give a model with --model DIR "

@@ -1,6 +1,6 @@
 // Finds the model folder: --model, which is a folder, ORG/NAME or a name of `foretoken models`; else the
-// shipped model beside the program, in its install folder or in the source tree. A kNotFound error lists the
-// searched folders, or says how to fetch the model.
+// shipped model next to the program, in its install folder or in the source tree. A kNotFound error lists the
+// searched folders, or the command that fetches the model.
 #pragma once
 
 #include <string>

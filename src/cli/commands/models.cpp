@@ -58,7 +58,7 @@ void show(const Library& library, Terminal& terminal) {
       library.models, [](const KnownModel& model) { return model.found.place == kShippedPlace; });
   if (only_shipped) {
     terminal.out(fmt::format(
-        "no models here yet{}; fetch one: foretoken pull ORG/NAME, or see foretoken start\n",
+        "no models on this machine{}; fetch one: foretoken pull ORG/NAME, or run foretoken start\n",
         library.models.empty() ? "" : fmt::format(" but {}, which comes with the program", kShippedModel)));
     return;
   }
@@ -121,7 +121,7 @@ Result<int> check(const Options& options, Terminal& terminal) {
   } else {
     for (const std::string& file : found.damaged) terminal.out(fmt::format("damaged: {}\n", file));
     terminal.out(found.checked == 0
-                     ? "nothing was compared: no hash of these files is known\n"
+                     ? "nothing was checked: the hashes of these files are unknown\n"
                      : fmt::format("{} files checked, {} damaged\n", found.checked, found.damaged.size()));
     if (!found.damaged.empty()) terminal.out(fmt::format("next: {}\n", how_to_repair(model)));
   }
@@ -138,7 +138,7 @@ Command named_command(const char* name, const char* summary, const char* example
       false;
   command.check = [options, word = command.name]() -> Status {
     if (!options->name.empty()) return {};
-    return Error{Code::kInvalid, fmt::format("which model? use foretoken {} NAME", word)};
+    return Error{Code::kInvalid, fmt::format("the model is missing; use foretoken {} NAME", word)};
   };
   return command;
 }
@@ -169,7 +169,7 @@ Command models_path_command() {
 
 Command models_check_command() {
   auto options = std::make_shared<Options>();
-  Command command = named_command("models check", "Compare the files of a pulled model with their hashes",
+  Command command = named_command("models check", "Check the files of a pulled model against their hashes",
                                   "  foretoken models check mlx-community/Qwen3.5-4B-OptiQ-4bit\n", options);
   return bind_options(std::move(command), std::move(options), check);
 }

@@ -1,4 +1,4 @@
-// `foretoken models rm` and `models prune`: both say what goes, with its bytes, before they ask.
+// `foretoken models rm` and `models prune`: both list the files to delete, with their bytes, before they ask.
 #include "cli/commands/models_rm.h"
 
 #include <algorithm>
@@ -93,7 +93,8 @@ void show(const KnownModel& model, const hub::Removal& plan, Terminal& terminal)
 Result<int> remove_model(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const KnownModel model, find_known(options.name));
   if (model.found.place == kShippedPlace) {
-    return Error{Code::kInvalid, fmt::format("{} comes with the program and goes with it", model.found.name)};
+    return Error{Code::kInvalid, fmt::format("{} is part of the program; uninstalling the program removes it",
+                                             model.found.name)};
   }
   if (model.found.root.empty()) {
     return Error{Code::kInvalid, fmt::format("{} belongs to {}; delete it with: {}", model.found.name,
@@ -167,7 +168,7 @@ void show(const std::vector<hub::Prunable>& found, Terminal& terminal) {
 Result<int> prune(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const hub::HubSettings settings,
             hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); }));
-  constexpr std::int64_t kSettledS = 3600;  // a running download may have made what is younger
+  constexpr std::int64_t kSettledS = 3600;  // newer files may belong to a running download
   const std::int64_t settled_s =
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count() -
@@ -209,7 +210,7 @@ Command models_rm_command() {
   command.summary = "Delete a model from this machine";
   command.examples =
       "  foretoken models rm mlx-community/Qwen3.5-4B-OptiQ-4bit\n"
-      "  foretoken models rm ORG/NAME@REVISION          this revision; what others use stays\n";
+      "  foretoken models rm ORG/NAME@REVISION          this revision; shared files stay\n";
   command.flags.group("Model");
   command.flags.positional = "name";
   command.flags.add("name", "NAME", reads_model(options->name), "A name of `foretoken models`").setting =
@@ -217,7 +218,7 @@ Command models_rm_command() {
   command.flags.add_switch("yes", options->yes, "Do not ask").setting = false;
   command.check = [options]() -> Status {
     if (!options->name.empty()) return {};
-    return Error{Code::kInvalid, "which model? use foretoken models rm NAME"};
+    return Error{Code::kInvalid, "the model is missing; use foretoken models rm NAME"};
   };
   return bind_options(std::move(command), std::move(options), remove_model);
 }

@@ -69,7 +69,7 @@ Result<std::string> read_prompt_text(const PromptOptions& choice) {
   } else {
     if (::isatty(STDIN_FILENO) == 1) {
       return Error{Code::kInvalid,
-                   "there is no prompt; give --prompt TEXT, --prompt-file FILE or standard input"};
+                   "the prompt is missing; give --prompt TEXT, --prompt-file FILE or standard input"};
     }
     origin = "standard input";
     FT_ASSIGN(text, read_standard_input(kMaxPromptBytes));

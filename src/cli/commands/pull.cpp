@@ -30,8 +30,8 @@ void show(const PullChoice& choice, const hub::PullPlan& plan, const Assessment&
                              bytes_text(static_cast<double>(plan.missing_bytes))));
     if (!plan.gate.empty()) {
       terminal.out(fmt::format("gated: {}{}\n",
-                               plan.gate == "manual" ? "its owner decides who gets the files"
-                                                     : "its licence must be accepted first",
+                               plan.gate == "manual" ? "its owner approves each request for access"
+                                                     : "you must accept its licence first",
                                plan.refusal.empty() ? "; this account has access" : ""));
       if (!plan.refusal.empty()) terminal.out(plan.refusal + "\n");
     }
@@ -96,15 +96,13 @@ Command pull_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "pull";
-  command.summary = "Fetch a model from the hub, or continue where it ended";
+  command.summary = "Fetch a model from the hub; resumes an interrupted download";
   command.examples =
       "  foretoken pull mlx-community/Qwen3.5-4B-OptiQ-4bit\n"
       "  foretoken pull ORG/NAME@REVISION               a branch, a tag or a commit\n"
-      "  foretoken pull https://HOST/ORG/NAME           the address of its page at the hub\n"
-      "  foretoken pull ORG/NAME --dry-run              what it would fetch, and whether it is gated\n"
-      "  foretoken pull ORG/NAME --repair               compare the files with their hashes, fetch damaged "
-      "ones "
-      "again\n"
+      "  foretoken pull https://HOST/ORG/NAME           the URL of its page\n"
+      "  foretoken pull ORG/NAME --dry-run              show files and access, fetch nothing\n"
+      "  foretoken pull ORG/NAME --repair               check all hashes, fetch damaged files again\n"
       "  HF_TOKEN=... foretoken pull ORG/PRIVATE        also HF_ENDPOINT, HF_HOME, HF_HUB_OFFLINE, "
       "https_proxy\n"
       "  foretoken pull ORG/NAME --json --events        JSON lines on stderr, one object on stdout\n";
@@ -118,16 +116,15 @@ Command pull_command() {
   command.flags.add_list("include", "PATTERN", appends_text(pull.include),
                          "Fetch these files too, such as '*.bin' (repeatable)");
   command.flags.add_list("exclude", "PATTERN", appends_text(pull.exclude), "Leave these out (repeatable)");
-  command.flags.add_switch("dry-run", pull.dry_run, "Only show what would be fetched");
+  command.flags.add_switch("dry-run", pull.dry_run, "Show the files without fetching them");
   command.flags
-      .add_switch("repair", pull.repair,
-                  "Compare what is here with its hashes, and fetch damaged files again")
+      .add_switch("repair", pull.repair, "Check the files against their hashes, and fetch damaged ones again")
       .setting = false;
-  command.flags.add_switch("events", pull.events, "Print JSON lines about the progress on stderr");
+  command.flags.add_switch("events", pull.events, "Print progress as JSON lines on stderr");
   add_pull_flags(command.flags, pull);
   command.check = [options]() -> Status {
     if (options->pull.name.empty()) {
-      return Error{Code::kInvalid, "which model? use foretoken pull ORG/NAME"};
+      return Error{Code::kInvalid, "the model is missing; use foretoken pull ORG/NAME"};
     }
     const auto parsed = hub::parse_repository(options->pull.name);
     return parsed.ok() ? Status() : Status(parsed.error());

@@ -102,7 +102,7 @@ Command quantize_command() {
       "  foretoken quantize SRC OUT --format mxfp4 --mtp 8\n"
       "  foretoken quantize SRC OUT --recipe mixed-4-6+gdn --verify\n"
       "  foretoken quantize SRC OUT --calibrate notes.txt --average-bits 4.5\n"
-      "  foretoken quantize SRC OUT --bits 6 --group-size 32 --plan      sizes only, nothing is written\n";
+      "  foretoken quantize SRC OUT --bits 6 --group-size 32 --plan      show sizes without writing\n";
   FlagSet& flags = command.flags;
   flags.group("Model");
   flags.positional = "from", flags.second_positional = "out";
@@ -125,27 +125,25 @@ Command quantize_command() {
   flags.add("vision", "CHOICE", reads_choice(options->vision, {"keep", "drop"}),
             "Vision tower: keep as stored (default) or drop");
   flags.group("Measure");
-  flags.add(
-      "calibrate", "FILE", reads_text(options->calibrate),
-      "Choose the bits of each matrix: measure on this text what each one needs; as large as the chosen "
-      "format, or as --average-bits says");
+  flags.add("calibrate", "FILE", reads_text(options->calibrate),
+            "Choose the bits of each matrix by measuring on this text; the size is that of the chosen "
+            "format, or set by --average-bits");
   flags.add("average-bits", "X", reads_number(options->average_bits, {2, 9}),
-            "With --calibrate: bits a weight with scales, on average (default: those of the chosen format)");
-  flags.add_switch(
-      "verify", options->verify,
-      "Read the result back: cosine of every matrix; perplexity and acceptance before and after");
+            "With --calibrate: average bits per weight including scales (default: as in the chosen format)");
+  flags.add_switch("verify", options->verify,
+                   "Read the result back and print the cosine of each matrix, and perplexity and acceptance "
+                   "before and after");
   flags.add("text", "FILE", reads_text(options->text),
             "With --verify: the text to measure on (default: a built-in one)");
   add_work_flags(flags, options->files);
   command.check = [options]() -> Status {
     if (!options->recipe.empty() && (options->bits || options->group || options->format != "affine")) {
       return Error{Code::kInvalid,
-                   "--recipe takes the place of --format, --bits and --group-size; give one of them"};
+                   "--recipe replaces --format, --bits and --group-size; give one or the other"};
     }
     if (options->average_bits && options->calibrate.empty())
-      return Error{Code::kInvalid, "--average-bits belongs to --calibrate FILE; give that too"};
-    if (!options->text.empty() && !options->verify)
-      return Error{Code::kInvalid, "--text belongs to --verify; give that too"};
+      return Error{Code::kInvalid, "--average-bits needs --calibrate FILE"};
+    if (!options->text.empty() && !options->verify) return Error{Code::kInvalid, "--text needs --verify"};
     return check_folders(options->files, "quantize");
   };
   return bind_options(std::move(command), std::move(options), work);

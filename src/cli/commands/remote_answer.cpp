@@ -115,7 +115,7 @@ void RemoteAnswer::take(std::string_view line) {
 }
 
 Result<GatheredAnswer> RemoteAnswer::finish() {
-  if (!error_.empty()) return Error{Code::kIo, "the server says: " + error_};
+  if (!error_.empty()) return Error{Code::kIo, "server: " + error_};
   if (!ended_) return Error{Code::kIo, "the stream ended early; check that the server is still running"};
   return std::move(answer_);
 }

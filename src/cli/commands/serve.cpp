@@ -29,14 +29,14 @@ struct Options {
 /// At SIGHUP. Files that cannot be read leave the keys as they are.
 void read_keys_again(const ServeOptions& choice, server::Server& server) {
   if (choice.api_key_file.empty() && choice.admin_key_file.empty()) {
-    return log_info("SIGHUP: no file of keys was given, so there is nothing to read again");
+    return log_info("SIGHUP: there is no key file to reload");
   }
   const Result<ServingKeys> keys = serving_keys(choice);
   if (!keys.ok()) {
-    return log_error(fmt::format("SIGHUP: the keys stay as they were: {}", keys.error().message));
+    return log_error(fmt::format("SIGHUP: the keys are unchanged: {}", keys.error().message));
   }
   server.replace_keys(keys->users, keys->operators);
-  log_info(fmt::format("SIGHUP: {} keys and {} operators' keys are accepted from now on", keys->users.size(),
+  log_info(fmt::format("SIGHUP: reloaded {} keys and {} operators' keys", keys->users.size(),
                        keys->operators.size()));
 }
 
@@ -124,9 +124,9 @@ Result<int> work(const Options& options, Terminal& terminal) {
   const auto note = [&](std::string_view line) {  // not the terminal's: stderr may have no reader any more
     if (!options.output.quiet) log_plain(line);
   };
-  note("stopping: running answers finish first; press Ctrl-C again to stop at once");
+  note("stopping after running answers finish; press Ctrl-C again to stop at once");
   const bool all_ended = engine->drain(options.serve.grace_s * 1e3);
-  if (!all_ended) note("some answers exceeded the grace period and were cut off");
+  if (!all_ended) note("some answers exceeded the grace period and were cancelled");
   constexpr auto kLastBytes = std::chrono::seconds(1);  // from the engine to the sockets
   const auto end = std::chrono::steady_clock::now() + kLastBytes;
   while (app.decoding() > 0 && std::chrono::steady_clock::now() < end) {

@@ -54,23 +54,22 @@ std::string tier_lines(const Engine& engine) {
 
 void add_cache_flags(FlagSet& flags, ServeOptions& serve) {
   flags.add("cache-mb", "N", reads_auto_or(serve.cache_mb, 0, 1 << 20),
-            "Memory of the prefix cache in MB; auto (default): what weights, slots and other programs leave; "
-            "0: off");
+            "Memory of the prefix cache in MB; auto (default): the rest after weights, slots and other "
+            "programs; 0: off");
   flags.add(
       "cache-host-mb", "N", reads_auto_or(serve.cache_host_mb, 0, 1 << 24),
       "With a GPU: this machine's memory in MB that keeps the prefix cache too, for what leaves the GPU; "
       "auto (default): eight prompts of the whole context, at most half of what is free; 0: none");
   flags.add("cache-dir", "DIR", reads_text(serve.cache_dir),
-            "Also keep the prefix cache on disk across restarts: a folder, or auto (a folder of the cache "
-            "folder for this model and backend) (default: memory only)");
+            "Also keep the prefix cache on disk across restarts: a folder, or auto (in the cache folder, for "
+            "this model and backend) (default: memory only)");
   flags.add("cache-dir-mb", "N", reads_auto_or(serve.cache_dir_mb, 1, 1 << 24),
             "Size limit of that folder in MB; auto (default): four prompts of the whole context, at least "
-            "4096, at most a quarter of the free disk. The least recently used files go first");
-  flags.add(
-      "cache-share", "WHAT", reads_choice(serve.cache_share, {"speed", "keys", "none"}),
-      "What API keys share in the prefix cache: speed (default): states serve every key, but what another "
-      "key has computed counts as computed in usage; keys: it counts as cached; none: a key's states "
-      "serve that key alone");
+            "4096, at most a quarter of the free disk. The least recently used files are deleted first");
+  flags.add("cache-share", "WHAT", reads_choice(serve.cache_share, {"speed", "keys", "none"}),
+            "Sharing of the prefix cache between API keys: speed (default): states serve every key, but "
+            "tokens cached by another key are reported as computed; keys: they are reported as cached; none: "
+            "a state serves only the key that created it");
 }
 
 void add_key_flags(FlagSet& flags, ServeOptions& serve) {
@@ -85,7 +84,7 @@ void add_key_flags(FlagSet& flags, ServeOptions& serve) {
       .empty_counts = true;
   flags
       .add("admin-key-file", "FILE", reads_file_name(serve.admin_key_file),
-           "Keys of operators, as in --api-key-file: they may use and remove what belongs to other keys "
+           "Keys of operators, in the format of --api-key-file: they may use and remove data of other keys "
            "(stored responses, running answers, the prefix cache)")
       .empty_counts = true;
 }
@@ -110,16 +109,15 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
                    "Refuse requests with unknown fields (default: name them in the answer's X-Unknown-Fields "
                    "header and once in the log)");
   flags.add_switch("image-urls", serve.image_urls,
-                   "Fetch images that a request names by an http or https address (default: refuse them). "
-                   "Only public addresses are asked, for at most 10 s and 20 MiB an image");
+                   "Fetch images given by http or https URL (default: refuse them), only from public "
+                   "addresses, at most 10 s and 20 MiB each");
   flags
       .add("connect", "NAME", reads_choice(serve.client, connected_clients()),
-           "Once it serves, also print the settings of this client, as `foretoken connect NAME` does")
+           "After the start, also print the settings of this client, like `foretoken connect NAME`")
       .setting = false;
   flags.add_switch("log-json", serve.log_json, "Log each request as a JSON line");
-  flags.add_switch(
-      "log-polls", serve.log_polls,
-      "Also log what monitors ask every few seconds: /health, /metrics and /v1/cache answered with 200");
+  flags.add_switch("log-polls", serve.log_polls,
+                   "Also log successful requests of monitors: /health, /metrics and /v1/cache");
   flags.add("head-timeout", "SECONDS", reads_int(serve.head_s, 1, 3600),
             "Max seconds to receive a request header (default 10)");
   flags.add("idle-timeout", "SECONDS", reads_int(serve.idle_s, 1, 86400),
@@ -127,23 +125,21 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
   flags.add("grace", "SECONDS", reads_int(serve.grace_s, 0, 3600),
             "Max seconds that running answers continue after SIGTERM (default 30)");
   flags.group("Engine");
-  flags.add(
-      "slots", "N", reads_auto_or(serve.slots, 1, 128),
-      "Max requests decoded at once; auto (default): 8, or fewer where memory gives each less than 65536 "
-      "tokens");
+  flags.add("slots", "N", reads_auto_or(serve.slots, 1, 128),
+            "Max requests decoded at once; auto (default): 8, or fewer if memory leaves each less than 65536 "
+            "tokens");
   flags.add("queue", "N", reads_int(serve.queue, 1, 65536),
             "Max requests that wait for a slot; further ones get 429 (default 256)");
   add_cache_flags(flags, serve);
   flags.add("lookup-memory-mb", "N", reads_int(serve.lookup_memory_mb, 0, 1 << 16),
-            "Memory in MB for texts of earlier requests, from which the drafter recall drafts, each API key "
-            "for itself (default 64); 0: off");
+            "Memory in MB for texts of earlier requests, separate for each API key, from which the recall "
+            "drafter drafts (default 64); 0: off");
   flags.add("lookup-memory", "DIR", reads_text(serve.lookup_memory),
             "Also keep those texts in this folder across restarts (default: memory only)");
-  flags.add(
-      "memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
-      "Memory limit of weights, slots and cache together in MB; 0 (default): what the machine has left");
+  flags.add("memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
+            "Memory limit of weights, slots and cache together in MB; 0 (default): the free memory");
   flags.add_switch("max", serve.max,
-                   "Max mode: the fans of a Mac at maximum while answers run (foretoken max --install)");
+                   "Max mode: run a Mac's fans at maximum while answers run (foretoken max --install)");
   flags.add_list("drafter", "NAME", reads_drafter(serve.drafter, &model.drafters),
                  "Default drafter of requests: auto (default), mtp, lookup, recall or none; eagle3=DIR, "
                  "dflash=DIR or model=DIR loads such a drafter or a smaller model, which is then the default "
@@ -152,7 +148,7 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
             "Default draft tokens per round: auto (default) or 0 to 15");
 }
 
-/// Token ids of another model mean other words, so each model has a file of its own.
+/// Token ids of another model mean other words, so each model has a separate file.
 RecallFileOptions recall_file_options(const Model& model, const std::string& folder) {
   if (folder.empty()) return {};
   const std::string key = fingerprint(model.name + "\n" + to_text(model.target));
@@ -226,8 +222,7 @@ Status settle_memory(LoadedModel& loaded, const ServeOptions& choice, EngineOpti
 Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice) {
   const auto start = std::chrono::steady_clock::now();
   if (!choice.lookup_memory.empty() && choice.lookup_memory_mb == 0) {
-    return Error{Code::kInvalid,
-                 "--lookup-memory: there is no memory to keep; use --lookup-memory-mb 1 or more"};
+    return Error{Code::kInvalid, "--lookup-memory needs --lookup-memory-mb 1 or more"};
   }
   EngineOptions options;
   options.decoder.max_pixels = loaded.max_pixels;
@@ -317,9 +312,9 @@ Result<ConnectionFacts> usual_connection() {
       command, {}, [](const std::string& name) { return std::getenv(name.c_str()); }, source.settings,
       source.path));
   if (serve.port == 0) {
-    return Error{Code::kInvalid,
-                 "the settings give the port 0, so the server chooses one at its start; give its "
-                 "address with --url"};
+    return Error{
+        Code::kInvalid,
+        "the settings have port 0, so the server chooses a port at start; give its address with --url"};
   }
   FT_ASSIGN(const ServingKeys keys, serving_keys(serve));
   return ConnectionFacts{serving_url(serve.host, serve.port), "", 0,
@@ -353,8 +348,8 @@ std::string memory_lines(const LoadedModel& loaded, const ServeOptions& choice) 
       fmt::format("  context   {} tokens a request, prompt and answer together", plan.context);
   if (loaded.context_open) {
     lines += plan.whole_context
-                 ? " (auto: all that the model has)"
-                 : fmt::format(" (auto: the model has {}; {} {} leave room for this many{})",
+                 ? " (auto: the model's maximum)"
+                 : fmt::format(" (auto: the model's maximum is {}; {} {} leave room for this many{})",
                                loaded.model.facts.context, plan.slots,
                                plan.slots == 1 ? "slot and its cache" : "slots and their cache",
                                plan.slots > 1 ? "; fewer --slots give more" : "");
@@ -366,8 +361,8 @@ std::string memory_lines(const LoadedModel& loaded, const ServeOptions& choice) 
                        choice.cache_mb < 0 ? " (auto)" : "");
   if (prompts >= 1) return lines + fmt::format("{:.1f} prompts of the whole context\n", prompts);
   return lines + fmt::format(
-                     "prompts of more than about {:.0f} tokens are computed again each time; raise "
-                     "--cache-mb, or use fewer --slots or a smaller --context\n",
+                     "prompts longer than about {:.0f} tokens are not cached; raise --cache-mb, or use fewer "
+                     "--slots or a smaller --context\n",
                      prompts * static_cast<double>(plan.context));
 }
 

@@ -29,7 +29,7 @@ struct ServeOptions {
   std::string cache_dir;              // auto or a folder; empty: none
   int cache_dir_mb = -1;              // -1: auto
   std::string cache_share = "speed";  // speed, keys or none
-  int memory_mb = 0;                  // 0: what the machine has left
+  int memory_mb = 0;                  // 0: the free memory
   bool max = false;                   // Max mode
   int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, hosts, aliases;
@@ -70,7 +70,7 @@ std::string serving_json(const api::ModelInfo& model_info, const MemoryPlan& pla
 std::string serving_screen(const LoadedModel& loaded, const Engine& engine, const api::ModelInfo& model_info,
                            const std::string& url, const ServeOptions& choice,
                            const server::ServerOptions& options);
-/// What a start decided about its memory, a line each: the context, and the memory of the prefix cache.
+/// The start's choices for memory, a line each: the context, and the memory of the prefix cache.
 std::string memory_lines(const LoadedModel& loaded, const ServeOptions& choice);
 
 }  // namespace ft::cli

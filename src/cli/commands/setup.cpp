@@ -76,9 +76,9 @@ Command setup_command() {
   add_pull_flags(command.flags, options->pull);
   command.check = [options]() -> Status {
     if (options->output.json)
-      return Error{Code::kInvalid, "setup shows its steps; use pull and verify with --json"};
+      return Error{Code::kInvalid, "setup has no --json; use pull --json and verify --json"};
     if (!options->name.empty()) return {};
-    return Error{Code::kInvalid, "which model? use foretoken setup NAME"};
+    return Error{Code::kInvalid, "the model is missing; use foretoken setup NAME"};
   };
   return bind_options(std::move(command), std::move(options), work);
 }

@@ -1,4 +1,4 @@
-// `foretoken completions` and `foretoken manual`: what a package installs beside the program.
+// `foretoken completions` and `foretoken manual`: files that a package installs with the program.
 #include "cli/args/option_flags.h"
 #include "cli/args/shell_words.h"
 #include "cli/commands/subcommands.h"
@@ -37,7 +37,7 @@ Command completions_command() {
                     "The shell: bash, zsh or fish");
   command.check = [options]() -> Status {
     if (!options->shell.empty()) return {};
-    return Error{Code::kInvalid, "completions needs a shell; write bash, zsh or fish"};
+    return Error{Code::kInvalid, "the shell is missing; use foretoken completions bash, zsh or fish"};
   };
   return bind_options(std::move(command), std::move(options), print_completions);
 }

@@ -1,5 +1,5 @@
 // `foretoken start`: from nothing to a chat. Asks which model and where, at most two questions, and remembers
-// the answer once its model has loaded: the next start needs one key. Then it becomes `foretoken chat` or
+// the answer once its model has loaded: next time, Enter is enough. Then it becomes `foretoken chat` or
 // `foretoken serve`.
 #include <algorithm>
 #include <cstdlib>
@@ -43,7 +43,7 @@ constexpr int kLeft = 130;  // Ctrl-C, q or the end of input at a question
 constexpr const char* kModelHelp =
     "A verified model passed `foretoken verify` here. A head drafts faster than lookup; neither changes an "
     "answer.";
-constexpr const char* kModeHelp = "A guard puts the fans back when the server ends, however it ends.";
+constexpr const char* kModeHelp = "A guard restores the fans when the server ends, however it ends.";
 constexpr const char* kWhereHelp = "All three talk to the same engine; Ctrl-C ends the server.";
 
 struct StartRequest {
@@ -81,7 +81,7 @@ Status check_here(const std::string& name) {
                            found.next.empty() ? "" : "; next: " + found.next)};
 }
 
-/// A name that is not here may be a repository: asks whether to fetch it, which request.left may end.
+/// An unknown name may be a repository: asks whether to fetch it, which request.left may end.
 Status resolve_model_name(const std::string& typed, const Options& options, Menu* menu, StartRequest& request,
                           Terminal& terminal) {
   std::string& name = request.choice.model;
@@ -145,12 +145,12 @@ Status ask_model(const Options& options, Menu& menu, StartRequest& request, Term
 /// Question 2 of 2; false: the person left.
 bool ask_where(Menu& menu, LastStart& choice) {
   const std::vector<MenuRow> rows = {
-      {"chat here"}, {"the page in the browser"}, {"serve a client of OpenAI or Anthropic"}};
+      {"chat here"}, {"the page in the browser"}, {"a server for OpenAI or Anthropic clients"}};
   const std::optional<std::size_t> row = menu.choose("2 of 2  Where", rows, kWhereHelp);
   if (!row) return false;
   choice.where = *row == 0 ? "chat" : *row == 1 ? "page" : "serve";
   if (choice.where != "serve") return true;
-  std::vector<MenuRow> clients = {{"any client: only the address"}};
+  std::vector<MenuRow> clients = {{"any client: print only the address"}};
   const std::vector<std::string> names = connected_clients();
   for (const std::string& name : names) clients.push_back({name});
   const std::optional<std::size_t> client = menu.choose("Which client", clients, kWhereHelp);
@@ -167,8 +167,7 @@ bool ask_mode(Menu& menu, LastStart& choice) {
   if (!tool.ok()) return true;
   const Result<std::vector<Fan>> fans = tool->status();
   if (!fans.ok() || fans->empty()) return true;
-  const std::vector<MenuRow> rows = {{"the fans as macOS turns them"},
-                                     {"Max mode: fans at maximum while it answers"}};
+  const std::vector<MenuRow> rows = {{"automatic fans"}, {"Max mode: fans at maximum during answers"}};
   const std::optional<std::size_t> row = menu.choose("Fans", rows, kModeHelp);
   if (!row) return false;
   choice.max = *row == 1;
@@ -186,7 +185,7 @@ Status take_max_flag(const Options& options, LastStart& choice) {
   return {};
 }
 
-/// Without questions: flags, else the last choice, else what the menu offers first.
+/// Without questions: flags, else the last choice, else the first offer of the menu.
 Result<StartRequest> choose_alone(const Options& options, const std::optional<LastStart>& last,
                                   Terminal& terminal) {
   StartRequest request;
@@ -209,7 +208,7 @@ Result<StartRequest> choose_alone(const Options& options, const std::optional<La
   const ModelOffer* usual = usual_offer(offers, free, true);
   if (usual == nullptr || (usual->kind == ModelOffer::Kind::kPull && !options.fetch)) {
     return Error{Code::kNotFound,
-                 fmt::format("no model on this machine runs and fits; {}",
+                 fmt::format("no model on this machine runs and fits in memory; {}",
                              usual == nullptr
                                  ? "name one with --model"
                                  : fmt::format("add --fetch to fetch {} ({}), or name one with "
@@ -284,7 +283,7 @@ Error needs_terminal(const std::optional<LastStart>& last, Terminal& terminal) {
       "  1 of 2  which model?                 --model NAME (foretoken models lists them), or --yes\n"
       "  2 of 2  chat, the page or a server?  --where chat|page|serve [--client NAME]\n");
   return {Code::kInvalid,
-          "start needs a terminal for its questions; give --model NAME and --where WHERE, or --yes"};
+          "start needs a terminal; without one, give --model NAME and --where WHERE, or --yes"};
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {
@@ -321,10 +320,10 @@ Command start_command() {
   auto options = std::make_shared<Options>();
   Command command;
   command.name = "start";
-  command.summary = "Begin here: choose a model, fetch it if needed, and chat";
+  command.summary = "Choose a model, fetch it if needed, and chat";
   command.examples =
-      "  foretoken start                  asks two questions; next time one key is enough\n"
-      "  foretoken start cli              chat in this terminal, whatever it was last time\n"
+      "  foretoken start                  asks two questions; next time, press Enter to resume\n"
+      "  foretoken start cli              chat in this terminal, whatever the last choice\n"
       "  foretoken start --fresh          ask everything again\n"
       "  foretoken start --model Qwen3.5-4B-OptiQ-4bit --where page\n"
       "  foretoken start --yes --json     the choice without a question, as JSON\n";
@@ -351,13 +350,12 @@ Command start_command() {
                          "Search this folder for models too");
   command.flags.add_switch("max", options->max, "With page or serve on a Mac: Max mode (foretoken max)")
       .setting = false;
-  command.flags.add_switch("fresh", options->fresh, "Forget what was chosen last time").setting = false;
+  command.flags.add_switch("fresh", options->fresh, "Forget the last choice").setting = false;
   command.flags
-      .add_switch("yes", options->yes,
-                  "Ask nothing: last time's choice, else the model that the menu offers first")
+      .add_switch("yes", options->yes, "Ask nothing: use the last choice, else the first model of the menu")
       .setting = false;
-  command.flags.add_switch("fetch", options->fetch, "With --yes: fetch a model if none is here").setting =
-      false;
+  command.flags.add_switch("fetch", options->fetch, "With --yes: fetch a model if this machine has none")
+      .setting = false;
   add_pull_flags(command.flags, options->pull);
   return bind_options(std::move(command), std::move(options), work);
 }

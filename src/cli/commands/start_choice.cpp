@@ -33,11 +33,10 @@ bool fits(const ModelOffer& offer, std::int64_t free_bytes) { return memory_for(
 Room room_for_models(std::int64_t free_bytes, std::string_view gpu, std::int64_t gpu_bytes) {
   if (gpu != "metal") return {free_bytes, ""};
   if (gpu_bytes <= 0)
-    return {free_bytes, "The GPU is not used; `foretoken doctor --backend metal` says why. "};
+    return {free_bytes, "The GPU is not used; `foretoken doctor --backend metal` shows why. "};
   return {
       std::min(free_bytes, gpu_bytes),
-      fmt::format("The GPU may use {}. Metal is unmeasured by the project; `foretoken verify` checks this "
-                  "machine. ",
+      fmt::format("The GPU may use {}. Metal has not been measured; `foretoken verify` checks this machine. ",
                   bytes_text(static_cast<double>(gpu_bytes)))};
 }
 
@@ -68,8 +67,7 @@ std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_b
     offers.push_back({ModelOffer::Kind::kPull, entry.repository, entry.bytes,
                       fmt::format("{:>8}  {}", bytes_text(static_cast<double>(entry.bytes)), entry.note)});
   }
-  offers.push_back(
-      {ModelOffer::Kind::kShipped, "", 0, "the shipped toy, to try the program: 33 million parameters"});
+  offers.push_back({ModelOffer::Kind::kShipped, "", 0, "the bundled demo model, 33 million parameters"});
   offers.push_back({ModelOffer::Kind::kOther, "", 0, "another: a folder, a repository ORG/NAME or a name"});
   return offers;
 }

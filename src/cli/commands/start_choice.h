@@ -13,7 +13,7 @@
 
 namespace ft::cli {
 
-/// Memory that a model may take, and what the first question says of the GPU; empty: nothing.
+/// Memory that a model may use, and the first question's note on the GPU; may be empty.
 struct Room {
   std::int64_t bytes = 0;
   std::string sentence;
@@ -44,7 +44,7 @@ std::string where_text(const LastStart& choice);
 /// The name of the model for a person.
 std::string model_text(const std::string& model);
 
-/// What --yes takes: the first of the offers that runs here and fits; else, if `may_fetch`, the first that
+/// The choice of --yes: the first of the offers that runs here and fits; else, if `may_fetch`, the first that
 /// can be fetched. Null: none.
 const ModelOffer* usual_offer(const std::vector<ModelOffer>& offers, std::int64_t free_bytes, bool may_fetch);
 

@@ -46,7 +46,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   set_width(options.bits, synth);
   synth.group = std::stoi(options.group);
   if (options.mtp && synth.shape.gemma)
-    return Error{Code::kInvalid, "--mtp: Gemma 4 has no MTP head; leave the flag out"};
+    return Error{Code::kInvalid, "--mtp: Gemma 4 has no MTP head; omit the flag"};
   synth.seed = options.seed, synth.directory = options.out;
   synth.mtp = !options.no_mtp && !synth.shape.gemma;
   std::error_code ignored;
@@ -111,7 +111,7 @@ Command synth_command() {
   command.flags.add_switch("no-mtp", options->no_mtp, "Write no MTP head");
   command.flags.add_switch("force", options->force, "Overwrite an existing model");
   command.check = [options]() -> Status {
-    if (options->out.empty()) return Error{Code::kInvalid, "synth needs --out DIR, the folder to write"};
+    if (options->out.empty()) return Error{Code::kInvalid, "--out DIR is missing: the folder to write"};
     if (options->mtp && options->no_mtp)
       return Error{Code::kInvalid, "--mtp and --no-mtp exclude each other"};
     return {};

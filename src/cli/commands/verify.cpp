@@ -180,7 +180,7 @@ Command verify_command() {
   command.flags.add("part", "I/N", reads_part(options->part, options->parts),
                     "Only this part of the cells, as 2/8: parts may run side by side");
   command.flags.add("seconds", "N", reads_int(options->seconds, 1, 1'000'000),
-                    "Stop after this time, report what was compared and exit with 1");
+                    "Stop after this time, report the comparisons so far and exit with 1");
   command.flags.add("prompts", "N", reads_int(options->prompts, 1, kMaxPrompts),
                     "Number of prompts (default 2)");
   command.flags.add("tokens", "N", reads_int(options->tokens, 1, 4096),

@@ -1,5 +1,5 @@
-// A few repositories to begin with, for a person who has no model yet: what they are, and how much memory
-// they take. Sizes are about right; `pull --dry-run` says the exact one.
+// A few repositories for a user who has no model yet, with a description and the memory they need. Sizes are
+// approximate; `pull --dry-run` prints the exact one.
 #pragma once
 
 #include <cstdint>

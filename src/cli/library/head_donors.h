@@ -1,4 +1,4 @@
-// Who could give a model the MTP head that it lacks: checkpoints of the same sizes on this machine, else the
+// Sources for the MTP head that a model lacks: checkpoints of the same sizes on this machine, else the
 // original that its model card names. From headers and small files; a donor's head is checked by `graft`.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ft::cli {
 
-/// Each entry is what to run. `name`: what --model takes for the model.
+/// Each entry is a command. `name`: the model's name for --model.
 std::vector<std::string> head_donors(const Model& model, const std::string& name);
 
 /// The repository that a model card names as `base_model`; empty: none.

@@ -47,7 +47,7 @@ std::string head_folder_of(const std::string& model_directory) {
 KeptHead kept_head(const std::string& model_directory) {
   KeptHead kept;
   std::error_code ignored;
-  // Most people keep none, and then the model's headers need not be read.
+  // Most users have none, and then the model's headers need not be read.
   if (!fs::is_directory(heads_folder(), ignored)) return kept;
   const std::string folder = head_folder_of(model_directory);
   if (folder.empty()) return kept;
@@ -61,11 +61,9 @@ Result<std::vector<DraftFolder>> found_drafters(const std::string& model_directo
   std::error_code ignored;
   if (const KeptHead kept = kept_head(model_directory); kept.companion) {
     if (!fs::is_directory(kept.companion->directory, ignored)) {
-      return Error{
-          Code::kNotFound,
-          fmt::format("the drafter that was grafted onto {0} is not at {1} any more; forget it with: "
-                      "foretoken graft --onto {0} --remove",
-                      model_directory, kept.companion->directory)};
+      return Error{Code::kNotFound, fmt::format("the drafter grafted onto {0} is missing at {1}; remove the "
+                                                "graft: foretoken graft --onto {0} --remove",
+                                                model_directory, kept.companion->directory)};
     }
     found.push_back(*kept.companion);
   }
@@ -80,7 +78,7 @@ Result<std::vector<DraftFolder>> found_drafters(const std::string& model_directo
 Status keep_companion(const std::string& model_directory, const DraftFolder& companion) {
   const std::string folder = head_folder_of(model_directory);
   if (folder.empty())
-    return Error{Code::kIo, "there is no home folder to keep the drafter in; set HOME or XDG_DATA_HOME"};
+    return Error{Code::kIo, "there is no folder for the drafter; set HOME or XDG_DATA_HOME"};
   std::error_code ignored;  // writing reports it
   fs::create_directories(folder, ignored);
   const nlohmann::ordered_json record = {{"drafter", companion.name}, {"directory", companion.directory}};

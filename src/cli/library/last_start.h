@@ -1,5 +1,5 @@
-// What the person chose at the last `start`, in the state folder. A choice whose model does not load does not
-// replace an earlier one.
+// The choice of the last `start`, in the state folder. A choice whose model does not load does not replace an
+// earlier one.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@ std::vector<std::string> shipped_model_places(const std::string& program) {
   std::vector<std::string> places;
   if (!program.empty()) {
     const fs::path folder = fs::path(program).parent_path();
-    // Installed, beside the program, and in the source tree around a build folder.
+    // Installed, next to the program, and in the source tree around a build folder.
     for (const char* way : {"../share/foretoken", ".", "..", "../..", "../../.."}) {
       places.push_back((folder / way / "assets" / kShippedModel).lexically_normal().string());
     }

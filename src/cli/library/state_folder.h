@@ -1,4 +1,4 @@
-// Where foretoken keeps what it learnt on this machine: history, verified models, the last choice of `start`.
+// The folder of foretoken's state on this machine: history, verified models, the last choice of `start`.
 #pragma once
 
 #include <string>

@@ -41,7 +41,7 @@ Assessment assess(const hub::ModelSummary& summary, const std::string& name, boo
   Assessment found;
   if (summary.gguf) {
     found.tier = summary.complete() ? Tier::kConvertible : Tier::kIncomplete;
-    found.reason = summary.complete() ? "GGUF files do not run as they are" : summary.problem;
+    found.reason = summary.complete() ? "GGUF files do not run directly" : summary.problem;
     if (summary.complete()) found.next = fmt::format("foretoken convert {} OUT", summary.directory);
     return found;
   }
@@ -65,21 +65,22 @@ Assessment assess(const hub::ModelSummary& summary, const std::string& name, boo
     found.next = pulled ? "foretoken pull " + name : "fetch the folder again";
   } else if (summary.foreign) {
     found.tier = Tier::kConvertible;
-    found.reason = fmt::format("its weights are {}, which does not run as it is", summary.quantisation);
+    found.reason =
+        fmt::format("its weights are {}, a format that does not run directly", summary.quantisation);
     found.next = fmt::format("foretoken convert {} OUT", name.empty() ? summary.directory : name);
   } else if (found.verified = find_verified(summary.identity); found.verified) {
     found.tier = Tier::kVerified;
     found.reason =
-        fmt::format("verify compared {} tokens on this machine, none differed", found.verified->compared);
+        fmt::format("verify compared {} tokens on this machine; none differed", found.verified->compared);
   } else if (found.has_head) {
     found.tier = Tier::kCompatible;
-    found.reason = "the family, the format and an MTP head are there";
+    found.reason = "family, format and MTP head are supported";
     found.next = name.empty() ? "foretoken verify" : "foretoken verify --model " + name;
   } else {
     found.tier = Tier::kNoHead;
-    found.reason = summary.head_in_config ? "the configuration names an MTP head whose tensors are absent"
+    found.reason = summary.head_in_config ? "the configuration names an MTP head, but its tensors are missing"
                                           : "it has no MTP head";
-    found.next = fmt::format("foretoken inspect {} tells who could give it one",
+    found.next = fmt::format("foretoken inspect {} lists models with a compatible MTP head",
                              name.empty() ? summary.directory : name);
   }
   return found;

@@ -1,5 +1,5 @@
-// What happens if this model is run here: its tier, from its summary and the table of families. No weights
-// are read. A tier says nothing about answers: a head can change the speed of an answer, never the answer.
+// Whether this model runs here: its tier, from its summary and the table of families. No weights are read. A
+// tier says nothing about answers: a head can change the speed of an answer, never the answer.
 #pragma once
 
 #include <optional>
@@ -35,7 +35,7 @@ struct Assessment {
   std::string_view drafted_by() const { return !runs() ? "" : has_head ? "MTP head" : "n-gram lookup"; }
 };
 
-/// `name`: what --model takes for it. `pulled`: it is in the hub's cache, so `pull` repairs it.
+/// `name`: its name for --model. `pulled`: it is in the hub's cache, so `pull` repairs it.
 Assessment assess(const hub::ModelSummary& summary, const std::string& name, bool pulled);
 
 }  // namespace ft::cli

@@ -1,5 +1,5 @@
-// What `verify` proved on this machine: a small file per model in the state folder, named by the identity
-// of configuration and weights (hub/summary.h). It counts for this version only: another has other kernels.
+// Results of `verify` on this machine: a small file per model in the state folder, named by the identity of
+// configuration and weights (hub/summary.h). It counts for this version only: another has other kernels.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Compares the files of a snapshot with the hashes that the hub's cache names them by. Other programs publish
-// what they fetched without this check.
+// Checks the files of a snapshot against the hashes in their names in the hub's cache. Other programs publish
+// downloads without this check.
 #pragma once
 
 #include <string>

@@ -37,7 +37,7 @@ class FanGuard {
       owner_ = ::getpid();
       alone_ = true;
     }
-    if (!set_idle(false).ok() && alone_) return 1;  // without a marker nobody would put the fans back
+    if (!set_idle(false).ok() && alone_) return 1;  // without a marker no command would restore the fans
     if (alone_ && !fans_.max().ok()) return end();
     while (!told_to_end) {
       if (!alone_ && !hear()) break;
@@ -54,7 +54,7 @@ class FanGuard {
  private:
   static constexpr int kLookMs = 200;
 
-  /// Takes what the server says; false at the end of file.
+  /// Reads the server's bytes; false at the end of file.
   bool hear() {
     pollfd poll{STDIN_FILENO, POLLIN, 0};
     if (::poll(&poll, 1, kLookMs) <= 0) return true;
@@ -79,7 +79,7 @@ class FanGuard {
     if (std::ranges::all_of(marker_.users().alive, &MaxUser::idle)) (void)fans_.automatic();
   }
 
-  /// Only the last user turns the fans back; a marker that stays tells the next command to.
+  /// Only the last user restores the fans; a remaining marker makes the next command do it.
   int end() {
     std::vector<MaxUser> others = marker_.users().alive;
     std::erase_if(others, [this](const MaxUser& user) { return user.process == owner_; });
@@ -126,7 +126,7 @@ Result<Guard> start_fan_guard(int owner, double idle_s) {
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   if (owner != 0 && !open_pipe(ends))
-    return Error{Code::kIo, "Max mode: no pipe for its guard; close programs"};
+    return Error{Code::kIo, "Max mode: its guard cannot start (no pipe); close other programs"};
   if (owner != 0) ::posix_spawn_file_actions_adddup2(&actions, ends[0], STDIN_FILENO);
   if (owner == 0) ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);

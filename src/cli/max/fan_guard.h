@@ -1,8 +1,8 @@
-// The guard of Max mode: `foretoken fan-guard`, a process in a session of its own that puts the fans back
+// The guard of Max mode: `foretoken fan-guard`, a process in a separate session that restores the fans
 // however its server ends. Its standard input is a pipe whose only writer is the server: the end of file
-// says that the server is gone. Bytes tell what the server does: b is busy, i is idle. After 15 idle
-// minutes the fans are automatic until it is busy again. It ignores SIGHUP and SIGINT; SIGTERM puts the
-// fans back first.
+// means that the server is gone. Bytes give the server's state: b is busy, i is idle. After 15 idle minutes
+// the fans are automatic until it is busy again. It ignores SIGHUP and SIGINT; SIGTERM restores the fans
+// first.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ struct Guard {
   std::int64_t start = 0;
   int pipe = -1;  // the only writing end; -1: the guard has no owner
 };
-/// kIo if no process can be started. owner 0: nobody's, for `max --on`.
+/// kIo if no process can be started. owner 0: no server, for `max --on`.
 Result<Guard> start_fan_guard(int owner, double idle_s);
 
 }  // namespace ft::cli

@@ -1,7 +1,7 @@
-// The marker of Max mode: a file that names who keeps the fans at maximum, so that the next command can put
-// them back after everybody was killed. A process is named by its number and start;
-// `since` says when it turned Max mode on. Thread: any; processes take turns through a lock. Every change
-// is on the disk when a call returns. Errors: kIo.
+// The marker of Max mode: a file that lists the processes that keep the fans at maximum, so that the next
+// command can restore them after all were killed. A process is named by its number and start; `since` is the
+// time when it turned Max mode on. Thread: any; processes take turns through a lock. Every change is on the
+// disk when a call returns. Errors: kIo.
 #pragma once
 
 #include <cstdint>

@@ -19,15 +19,14 @@ Result<std::unique_ptr<MaxMode>> MaxMode::start(MaxModeOptions options) {
   FT_ASSIGN(ThermalForge fans, ThermalForge::find());
   FT_ASSIGN(const std::vector<Fan> found, fans.status());
   if (found.empty()) {
-    return Error{Code::kUnsupported,
-                 "Max mode: this Mac has no fans; it cools by its case, so there is nothing to turn up"};
+    return Error{Code::kUnsupported, "Max mode: this Mac has no fans"};
   }
   std::unique_ptr<MaxMode> mode(new MaxMode(std::move(fans), std::move(options)));
   FT_TRY(mode->begin());
   return mode;
 }
 
-// Marker, guard, fans: in this order, so that a death between two of them leaves somebody who puts them back.
+// Marker, guard, fans: in this order, so that the fans are restored after a death between two of them.
 Status MaxMode::begin() {
   FT_ASSIGN(const MaxMarker marker, MaxMarker::open());
   FT_TRY(marker.set({::getpid(), process_start(::getpid()), 0, 0, false}));
@@ -78,7 +77,7 @@ void MaxMode::tell(char byte) {
 void MaxMode::replace_guard(bool idle) {
   Status again = renew_guard();
   if (again.ok()) again = fans_.max();
-  options_.notice(again.ok() ? "Max mode: its guard ended and was started again" : again.error().message);
+  options_.notice(again.ok() ? "Max mode: its guard ended and was restarted" : again.error().message);
   tell(idle ? 'i' : 'b');
 }
 
@@ -113,10 +112,10 @@ std::string recover_fans() {
   const MaxMarker::Users users = marker->users();
   if (!users.dropped || !users.alive.empty()) return {};
   const Result<ThermalForge> fans = ThermalForge::find();
-  if (!fans.ok()) return "Max mode was left on and the fans cannot be put back: " + fans.error().message;
+  if (!fans.ok()) return "Max mode was left on and the fans cannot be restored: " + fans.error().message;
   constexpr double kPatienceS = 2;
   if (const Status back = fans->restore(kPatienceS); !back.ok())
-    return "Max mode was left on and the fans cannot be put back: " + back.error().message;
+    return "Max mode was left on and the fans cannot be restored: " + back.error().message;
   (void)marker->remove(0);
   return "Max mode was left on by a process that was killed; the fans are automatic again";
 }

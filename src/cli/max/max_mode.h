@@ -1,7 +1,6 @@
-// Max mode of a server: fans at maximum while it is busy. The marker is on the disk and the guard runs
-// before the fans are asked (cli/max/fan_guard.h). A thread tells the guard what the server does and
-// replaces a guard that died. Owner: `serve`; destruction puts the fans back and waits for that, at most 5
-// s.
+// Max mode of a server: fans at maximum while it is busy. The marker is on the disk and the guard runs before
+// the fans are asked (cli/max/fan_guard.h). A thread reports the server's state to the guard and replaces a
+// guard that died. Owner: `serve`; destruction restores the fans and waits for that, at most 5 s.
 #pragma once
 
 #include <atomic>
@@ -46,8 +45,8 @@ class MaxMode {
   std::thread thread_;
 };
 
-/// If everybody who kept the fans at maximum is dead, puts the fans back. A sentence about it; empty: nothing
-/// was to do. Called before every command where ThermalForge::may_move_fans(). Cost: one look at a file.
+/// If all processes that kept the fans at maximum are dead, restores the fans. A sentence about it; empty:
+/// nothing to do. Called before every command where ThermalForge::may_move_fans(). Cost: one file read.
 std::string recover_fans();
 
 }  // namespace ft::cli

@@ -52,9 +52,9 @@ Status check_socket(const std::string& path) {
   if (S_ISSOCK(facts.st_mode) && facts.st_uid == 0) return {};
   return Error{
       Code::kInvalid,
-      fmt::format("Max mode: {} is not a socket of root, so somebody else may answer there; remove it "
-                  "and {}",
-                  path, kInstall)};
+      fmt::format(
+          "Max mode: {} is not a socket owned by root, so another program may answer there; remove it and {}",
+          path, kInstall)};
 }
 
 /// Reads until the end, the limit or the deadline. False: the time is over.
@@ -99,10 +99,8 @@ bool ThermalForge::may_move_fans() {
 Result<ThermalForge> ThermalForge::find() {
   const std::string program = tool();
   if (!may_move_fans()) {
-    return Error{
-        Code::kUnsupported,
-        "Max mode moves the fans of a Mac, and this is not one; `foretoken doctor` shows what is known "
-        "of power and clocks here"};
+    return Error{Code::kUnsupported,
+                 "Max mode needs a Mac; `foretoken doctor` shows this machine's power and clocks"};
   }
   if (program.empty() || ::access(program.c_str(), X_OK) != 0)
     return Error{Code::kNotFound, fmt::format("Max mode: ThermalForge is not installed; {}", kInstall)};
@@ -112,7 +110,8 @@ Result<ThermalForge> ThermalForge::find() {
 
 Result<std::string> ThermalForge::answer(const char* word) const {
   int ends_of_pipe[2];
-  if (!open_pipe(ends_of_pipe)) return Error{Code::kIo, "Max mode: no pipe for thermalforge; close programs"};
+  if (!open_pipe(ends_of_pipe))
+    return Error{Code::kIo, "Max mode: thermalforge cannot start (no pipe); close other programs"};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -165,7 +164,9 @@ Status ThermalForge::restore(double limit_s) const {
       if (!fans.ok())
         done = fans.error();
       else if (!std::ranges::all_of(*fans, &Fan::automatic))
-        done = Error{Code::kIo, "Max mode: fans are not automatic after `thermalforge auto`; run it by hand"};
+        done =
+            Error{Code::kIo,
+                  "Max mode: the fans did not return to automatic after `thermalforge auto`; run it by hand"};
     }
     if (done.ok() || Clock::now() + pause > end) return done;
     std::this_thread::sleep_for(pause);

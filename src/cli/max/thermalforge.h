@@ -1,8 +1,7 @@
-// ThermalForge, the program that moves the fans of a Mac (thermalforge status | max | auto). Its root
-// daemon answers at a socket; foretoken never asks for root itself and installs no sudoers rule. Thread:
-// any. Cost: a child process a call, at most 3 s. Errors: kUnsupported elsewhere than on macOS, kNotFound
-// without the tool or its daemon, kInvalid for a socket that is not root's, kIo for a tool that fails,
-// hangs or speaks garbage.
+// ThermalForge, the program that controls a Mac's fans (thermalforge status | max | auto). Its root daemon
+// answers at a socket; foretoken never requests root and installs no sudoers rule. Thread: any. Cost: a child
+// process a call, at most 3 s. Errors: kUnsupported elsewhere than on macOS, kNotFound without the tool or
+// its daemon, kInvalid for a socket that is not root's, kIo for a tool that fails, hangs or speaks garbage.
 #pragma once
 
 #include <string>
@@ -28,7 +27,7 @@ class ThermalForge {
   /// kInvalid for a Mac without fans.
   Status max() const { return command("max"); }
   Status automatic() const { return command("auto"); }
-  /// `auto`, and every fan says so; tries again with growing pauses for `limit_s`.
+  /// `auto`, confirmed by every fan; tries again with growing pauses for `limit_s`.
   Status restore(double limit_s) const;
 
  private:

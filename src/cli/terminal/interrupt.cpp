@@ -54,7 +54,7 @@ bool has_terminal() {
 
 std::string stopped_text(std::int64_t kept_bytes) {
   if (kept_bytes == 0) return "stopped; nothing was changed";
-  return fmt::format("stopped; {} are kept, and the same command continues there",
+  return fmt::format("stopped; {} are kept, and the same command continues from there",
                      bytes_text(static_cast<double>(kept_bytes)));
 }
 
@@ -84,7 +84,7 @@ Interrupt::~Interrupt() {
   ::close(write_);
 }
 
-/// Whether SIGHUP asks for a reload, not for the end of a program whose terminal was closed.
+/// Whether SIGHUP means a reload, not the end of a program whose terminal was closed.
 bool Interrupt::reloads() const { return !had_terminal_ || has_terminal(); }
 
 void Interrupt::watch() {

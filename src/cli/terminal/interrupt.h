@@ -15,7 +15,7 @@
 
 namespace ft::cli {
 
-/// What every command says that a person stopped: "stopped; nothing was changed", or what a download keeps.
+/// The message of a stopped command: "stopped; nothing was changed", or the bytes that a download keeps.
 std::string stopped_text(std::int64_t kept_bytes = 0);
 
 class Interrupt {

@@ -169,7 +169,7 @@ std::string Menu::cut(const std::string& text) const {
   return line.find_first_not_of("> 0123456789") == std::string::npos ? shortened(text, room) : line;
 }
 
-/// Names are in one column. The size after them stays; of the other facts as many words as there is room for.
+/// Names are in one column. The size after them stays; the other facts are cut to the width.
 std::vector<std::string> Menu::shown(const std::vector<MenuRow>& rows) const {
   constexpr std::size_t kBefore = 7, kAfter = 11, kMin = 17;  // mark and number; gap and size; name
   const auto columns = static_cast<std::size_t>(std::max(terminal_.columns(), 0));

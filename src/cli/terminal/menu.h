@@ -1,6 +1,6 @@
-// Questions to a person at a terminal: a list to choose from with the arrow keys or a number, and yes or no.
-// On a dumb terminal the list is numbered and a line is read. Draws on stderr in ASCII, within the terminal's
-// width and without broken words. What is typed ahead stays for the next question or program.
+// Questions at a terminal: a list to choose from with the arrow keys or a number, and yes or no. On a dumb
+// terminal the list is numbered and a line is read. Draws on stderr in ASCII, within the terminal's width and
+// without broken words. Typed-ahead input stays for the next question or program.
 #pragma once
 
 #include <optional>
@@ -14,7 +14,7 @@ namespace ft::cli {
 struct MenuRow {
   std::string text;
   bool heading = false;   // cannot be chosen
-  std::string name = {};  // before the text, in a column of its own; it may be shortened
+  std::string name = {};  // before the text, in a separate column; it may be shortened
 };
 
 class Menu {

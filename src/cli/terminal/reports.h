@@ -1,4 +1,4 @@
-// What the subcommands report, as plain data. Tables and JSON (cli/terminal/report_json.h) use the same
+// The reports of the subcommands, as plain data. Tables and JSON (cli/terminal/report_json.h) use the same
 // values.
 #pragma once
 
@@ -84,7 +84,7 @@ struct QualityReport {
   SpeculationReport head_before, head_after;  // of the MTP head; no rounds: it has none
 };
 
-/// What `quantize` or `convert` did, or would do.
+/// The result or plan of `quantize` or `convert`.
 struct ConversionReport {
   std::string directory, recipe, source_format;
   std::int64_t source_bytes = 0, bytes = 0;

@@ -104,7 +104,7 @@ void Terminal::err(std::string_view text) {
   }
 }
 
-void Terminal::sentence(std::string_view text) {
+void Terminal::sentence(std::string_view text, Style style) {
   constexpr int kMinColumns = 20;
   const auto columns = static_cast<std::size_t>(std::max(columns_of(err_), kMinColumns));
   std::string lines = printable(text);
@@ -112,7 +112,8 @@ void Terminal::sentence(std::string_view text) {
     lines = wrapped_text(with_whole_commands(std::move(lines), columns), columns);
     std::ranges::replace(lines, kFixedBlank, ' ');
   }
-  err(lines + "\n");
+  err(style, lines);
+  err("\n");
 }
 
 void Terminal::note(std::string_view line) {

@@ -29,7 +29,7 @@ class Terminal {
   void err(std::string_view text);
   void err(Style style, std::string_view text) { err(styled(style, text, err_colour_)); }
   /// Lines on stderr, without control characters; on a terminal they break between words.
-  void sentence(std::string_view text);
+  void sentence(std::string_view text, Style style = Style::kPlain);
   void quiet(bool on) { quiet_ = on; }
   /// A line about the work on stderr, unless quiet.
   void note(std::string_view line);

@@ -39,7 +39,7 @@ std::string transfer_line(const TransferFigures& figures, int columns) {
   const std::string speed = bytes_text(figures.bytes_per_s) + "/s";
   const int percent = static_cast<int>(share * 100);
   const std::string name = figures.name.substr(0, kLongestName);
-  // The name and a bar if they fit beside the longest figures, so that the bar keeps its length.
+  // The name and a bar if they fit with the longest figures, so that the bar keeps its length.
   const int bar = std::min(kLongestBar, columns - kFigures - static_cast<int>(name.size()));
   std::string line = fmt::format("{:3}%  {}  {}  {}", percent, done, speed, left);
   if (bar >= kShortestBar) {

@@ -14,7 +14,7 @@ struct Fp8Layout {
   format::DType scale_type = format::DType::kF32;
   std::int64_t block_rows = 128, block_cols = 128;
 };
-/// Where every scale is a power of two, the codes are those of mxfp8.
+/// If every scale is a power of two, the codes are mxfp8 codes.
 MatrixPointer fp8_matrix(const Fp8Layout& layout);
 
 /// e2m1 codes, low nibble first, with e4m3 scales of 16 columns and a factor for all of them.
@@ -25,7 +25,7 @@ struct Nvfp4Layout {
   float factor = 1;      // multiplies (ModelOpt's weight_scale_2)
   bool divides = false;  // compressed-tensors: the scale is divided by the factor
 };
-/// Without a factor, or where the factor leaves every scale a value of e4m3, the codes are those of nvfp4.
+/// Without a factor, or if every scale times the factor is an e4m3 value, the codes are nvfp4 codes.
 MatrixPointer nvfp4_matrix(const Nvfp4Layout& layout);
 
 }  // namespace ft::convert

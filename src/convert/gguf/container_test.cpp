@@ -16,7 +16,7 @@ std::vector<std::byte> blocks_file() {
   return {file.bytes().begin(), file.bytes().end()};
 }
 
-/// What gguf-py decodes, tensor after tensor.
+/// The values that gguf-py decodes, tensor after tensor.
 std::vector<float> expected_values() {
   const MappedFile file = *MappedFile::open("tests/golden/import/blocks.expected.bin");
   std::vector<float> values((file.bytes().size() - 4) / 4);

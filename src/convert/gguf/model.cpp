@@ -22,7 +22,7 @@ namespace {
 using format::DType;
 using nlohmann::json;
 
-/// What the views of a Source point into.
+/// Owns the data of the views of a Source.
 struct Opened {
   MappedFile file;
   GgufFile contents;

@@ -1,6 +1,6 @@
 // The network of a DFlash drafter as two programs over one cache.
 //   context   rows of the target in, one for each committed token: fc, a norm, and the keys and values of
-//             every layer. Its attention sees one row only: it is there to append them.
+//             every layer. Its attention sees only one row; it exists to append them.
 //   block     the pending token and mask tokens in, a draft for each mask out. Its keys and values are never
 //             kept.
 #include <algorithm>

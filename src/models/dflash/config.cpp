@@ -38,9 +38,9 @@ void read_rope(KeyReader& top, Config& config) {
     config.rope_theta = rope.real("rope_theta", config.rope_theta, 1, 1e12);
     const std::string type = rope.text("rope_type", rope.text("type", "default"));
     if (type != "default")
-      top.fail(Code::kUnsupported, fmt::format("{}: {}: rope_type '{}' is not run by this version; use a "
-                                               "drafter with rope_type default",
-                                               top.where(), key, type));
+      top.fail(Code::kUnsupported,
+               fmt::format("{}: {}: rope_type '{}' is not supported; use a drafter with rope_type default",
+                           top.where(), key, type));
     if (!rope.status().ok()) top.fail(rope.status().error().code, rope.status().error().message);
   }
 }
@@ -69,7 +69,7 @@ std::vector<int> read_layers(KeyReader& own, const Config& config, int target) {
   return ids;
 }
 
-/// A layer is causal inside the block if the config says so; if it says nothing, sliding layers are.
+/// A layer is causal inside the block if the config says so; by default, sliding layers are.
 void read_attention(KeyReader& top, KeyReader& own, Config& config) {
   const std::optional<bool> causal = own.optional_flag("causal");
   const std::optional<bool> is_causal = top.optional_flag("is_causal");
@@ -85,10 +85,9 @@ void read_attention(KeyReader& top, KeyReader& own, Config& config) {
     config.causal.push_back(causal.value_or(is_causal.value_or(sliding)) ? 1 : 0);
     if (sliding && window == 0) top.fail("sliding_window", "a window for its sliding layers", nullptr);
     if (sliding && config.causal.back() == 0)
-      top.fail(Code::kUnsupported,
-               top.where() +
-                   ": a sliding layer that is not causal; this version runs sliding layers only "
-                   "causally; use a drafter whose is_causal is absent or true");
+      top.fail(Code::kUnsupported, top.where() +
+                                       ": a sliding layer that is not causal is not supported; use a drafter "
+                                       "whose is_causal is absent or true");
   }
 }
 
@@ -96,23 +95,21 @@ void check_supported(KeyReader& top, KeyReader& own) {
   const json* names = top.find("architectures");
   const json first = names != nullptr && names->is_array() && !names->empty() ? names->front() : json();
   if (first != "DFlashDraftModel")
-    top.fail("architectures", "[\"DFlashDraftModel\"]: another design is not run by this version", names);
+    top.fail("architectures", "[\"DFlashDraftModel\"]: other designs are not supported", names);
   if (top.flag("attention_bias", false))
-    top.fail(Code::kUnsupported, top.where() +
-                                     ": attention_bias is true, which this version does not run; "
-                                     "use a published drafter");
+    top.fail(Code::kUnsupported,
+             top.where() + ": attention_bias: true is not supported; use a published drafter");
   if (own.flag("attention_sink_bias", false))
-    top.fail(Code::kUnsupported, top.where() +
-                                     ": attention_sink_bias is true, which this version does not "
-                                     "run; use a published drafter");
+    top.fail(Code::kUnsupported,
+             top.where() + ": attention_sink_bias: true is not supported; use a published drafter");
 }
 
 void check_target(KeyReader& top, const Config& config, const ModelFacts& target) {
   const auto differs = [&](const char* key, int own, int of_target) {
     if (own == of_target) return;
-    top.fail(Code::kInvalid, fmt::format("{}: {} is {} and that of the target is {}; use the drafter of this "
-                                         "target",
-                                         top.where(), key, own, of_target));
+    top.fail(Code::kInvalid,
+             fmt::format("{}: {} is {}, but the target's is {}; use the drafter of this target", top.where(),
+                         key, own, of_target));
   };
   differs("hidden_size", config.hidden, target.width);
   differs("vocab_size", config.vocabulary, target.vocabulary);

@@ -1,5 +1,5 @@
-// The config of a DFlash drafter (DFlashDraftModel). Errors: kUnsupported for what this version does not run,
-// kCorrupt for values that cannot be; both name the key.
+// The config of a DFlash drafter (DFlashDraftModel). Errors: kUnsupported for unsupported designs, kCorrupt
+// for impossible values; both name the key.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The network of an EAGLE-3 drafter as two programs.
-//   features  rows of the target in, one feature for each out: what `fc` makes of them
+//   features rows of the target in, one feature for each out: the output of `fc`
 //   head      a token and a feature in; a draft, and the feature of the draft out
 #include <algorithm>
 #include <cmath>

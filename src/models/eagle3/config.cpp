@@ -75,16 +75,14 @@ void check_supported(KeyReader& top, KeyReader& sizes) {
   for (const char* key : {"attention_bias", "mlp_bias"}) {
     if (!sizes.flag(key, false)) continue;
     sizes.fail(Code::kUnsupported,
-               fmt::format("{}.{} is true, which this version does not run; use a published "
-                           "drafter",
-                           sizes.where(), key));
+               fmt::format("{}.{}: true is not supported; use a published drafter", sizes.where(), key));
   }
 }
 
 /// The layers whose output the drafter reads. Lists have two conventions. In most, k is the boundary before
 /// layer k, so the output of layer k - 1. Some trainers write the layers themselves; their default list for n
-/// layers, {1, n / 2 - 1, n - 4}, is that of the boundaries {2, n / 2, n - 3} less one. No field of the file
-/// says which, and no trainer takes boundary 1, so a list that begins with 1 is one of layers.
+/// layers, {1, n / 2 - 1, n - 4}, is the boundaries {2, n / 2, n - 3} less one. No field of the file
+/// distinguishes them, and no trainer uses boundary 1, so a list that begins with 1 lists layers.
 int layer_of(int id, int first_id) { return first_id == 1 ? id : id - 1; }
 
 void read_layers(KeyReader& top, Config& c, int layers) {
@@ -110,9 +108,9 @@ void read_layers(KeyReader& top, Config& c, int layers) {
 void check_target(KeyReader& top, const Config& c, const ModelFacts& target) {
   const auto differs = [&](const char* key, int own, int of_target) {
     if (own == of_target) return;
-    top.fail(Code::kInvalid, fmt::format("{}: {} is {} and that of the target is {}; use the drafter of this "
-                                         "target",
-                                         top.where(), key, own, of_target));
+    top.fail(Code::kInvalid,
+             fmt::format("{}: {} is {}, but the target's is {}; use the drafter of this target", top.where(),
+                         key, own, of_target));
   };
   differs("vocab_size", c.vocabulary, target.vocabulary);
   differs("the width of the target's hidden rows", c.target_hidden, target.width);

@@ -1,6 +1,6 @@
 // The config of an EAGLE-3 drafter, in the layout of `speculators` (sizes in transformer_layer_config) or the
-// original one (sizes at top level). Errors: kUnsupported for what this version does not run, kInvalid for
-// values that cannot be or that belong to another target; both name the key.
+// original one (sizes at top level). Errors: kUnsupported for unsupported designs, kInvalid for values that
+// are impossible or belong to another target; both name the key.
 #pragma once
 
 #include "models/draft_network.h"
@@ -18,7 +18,7 @@ struct Config final : DraftConfig {
   bool norm_before_residual = false;  // the residual is the normed feature
   bool norm_before_fc = false;        // one norm over the captured rows side by side
   bool fc_norm = false;               // a norm for each of them; excludes the other
-  bool norm_output = false;           // what is fed back has passed the final norm
+  bool norm_output = false;           // the fed-back feature has passed the final norm
   bool own_embedding = false;         // its embedding was trained and differs from the target's
 
   static Result<Config> read(const format::ConfigFiles& files, const ModelFacts& target);

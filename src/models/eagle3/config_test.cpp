@@ -76,13 +76,13 @@ TEST(Eagle3Config, WhatIsWrongIsNamed) {
   struct {
     const char *part, *other, *says;
   } const cases[] = {
-      {R"("vocab_size": 8192)", R"("vocab_size": 9000)", "vocab_size is 9000 and that of the target is 8192"},
+      {R"("vocab_size": 8192)", R"("vocab_size": 9000)", "vocab_size is 9000, but the target's is 8192"},
       {R"("target_hidden_size": null)", R"("target_hidden_size": 640)", "hidden rows is 640"},
       {R"([2, 6, 9])", R"([2, "x"])", "eagle_aux_hidden_state_layer_ids"},
       {R"("draft_vocab_size": 4096)", R"("draft_vocab_size": 9000)", "draft_vocab_size: expected at most"},
       {R"("rope_type": "default")", R"("rope_type": "yarn")", "rope_type: expected default, found 'yarn'"},
       {R"("hidden_act": "silu")", R"("hidden_act": "gelu")", "hidden_act: expected silu"},
-      {R"("hidden_act": "silu")", R"("attention_bias": true)", "attention_bias is true"},
+      {R"("hidden_act": "silu")", R"("attention_bias": true)", "attention_bias: true"},
       {R"("num_key_value_heads": 4)", R"("num_key_value_heads": 3)", "a divisor of num_attention_heads 8"},
       {R"("intermediate_size": 1152,)", "", "intermediate_size: expected a number"},
       {R"("norm_before_residual": true)", R"("norm_before_fc": true, "fc_norm": true)",

@@ -28,7 +28,7 @@ Error wrong(const TensorView& tensor, const std::string& what) {
   return Error{Code::kCorrupt, fmt::format("{}: tensor {}: {}{}", tensor.file, tensor.name, what, kAgain)};
 }
 
-/// `t2d` says of each token whether it can be drafted.
+/// `t2d` marks the tokens that can be drafted.
 Status compare(const TensorView& t2d, const std::vector<std::int32_t>& labels, int vocabulary) {
   const bool bytes = t2d.dtype == DType::kBool || t2d.dtype == DType::kU8 || t2d.dtype == DType::kI8;
   if (!bytes || t2d.bytes.size() != static_cast<std::size_t>(vocabulary))

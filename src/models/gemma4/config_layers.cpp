@@ -88,7 +88,7 @@ void share_caches(KeyReader& text, Config& c) {
       source = i;
     } else if (source < 0) {
       text.fail("num_kv_shared_layers",
-                "a number that leaves a layer of each kind with keys and values of its own",
+                "a number that leaves a layer of each kind with separate keys and values",
                 text.find("num_kv_shared_layers"));
       return;
     } else {

@@ -1,5 +1,5 @@
-// What happens when the system refuses: every file operation and every allocation of the load path fails
-// once, at each n, and then for ever from n on. The answer is always an Error and the next attempt succeeds.
+// System failures: every file operation and every allocation of the load path fails once, at each n, and then
+// for ever from n on. The answer is always an Error and the next attempt succeeds.
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>

@@ -251,9 +251,9 @@ void build_head(Program& p, const Config& config, WeightSource& source, const We
 
 Status check_supported(const Config& config) {
   if (config.attention_bias) {
-    return Error{Code::kUnsupported, config.path +
-                                         ": attention_bias is true, which this version does not run; "
-                                         "use a published model of the family"};
+    return Error{
+        Code::kUnsupported,
+        config.path + ": attention_bias: true is not supported; use a published model of the family"};
   }
   return {};
 }

@@ -1,5 +1,5 @@
-// The norm convention of the family: Hugging Face's files store norms around 0, MLX's around 1. Nothing in a
-// checkpoint says which, so its evidence is weighed. Only for checkpoints of this family.
+// The norm convention of the family: Hugging Face's files store norms around 0, MLX's around 1. No field of a
+// checkpoint distinguishes them, so evidence is weighed. Only for checkpoints of this family.
 #pragma once
 
 #include "base/result.h"

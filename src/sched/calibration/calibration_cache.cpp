@@ -86,7 +86,7 @@ Result<RememberedCosts> read_calibration(std::string_view text, const std::strin
   if (found_key != key) return Error{Code::kNotFound, "it is from another model, backend or program"};
   constexpr std::int64_t kMax = std::chrono::seconds(CalibrationCache::kMaxAge).count();
   if (written_s > now_s || written_s < now_s - kMax)
-    return Error{Code::kNotFound, "it was written too long ago, or in the future"};
+    return Error{Code::kNotFound, "its date is too old, or in the future"};
   return costs;
 }
 
@@ -123,7 +123,7 @@ void CalibrationCache::learn(Decoder& decoder) {
   begun_with_ = decoder.costs().figures();
   if (!keeps || !measured || !begun_with_.plausible()) return;
   if (!fresh.steady) {
-    log_info("the machine was busy while costs were calibrated; they are not kept, and rounds correct them");
+    log_info("the machine was busy during calibration; its costs are not stored, and rounds correct them");
     return;
   }
   const Status written =

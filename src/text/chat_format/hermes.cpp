@@ -30,7 +30,7 @@ Result<std::string> text_body(const std::string& tool, const TextFormat& format,
     return Error{
         Code::kUnsupported,
         fmt::format("this model writes the input of '{}' as a JSON string, which cannot follow a Lark "
-                    "grammar; use a regex, or leave the format out",
+                    "grammar; use a regex, or omit the format",
                     tool)};
   }
   const Json text{{"type", "string"}, {"pattern", "^(" + format.definition + ")$"}};

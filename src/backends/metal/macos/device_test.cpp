@@ -124,8 +124,7 @@ TEST_F(MetalDeviceOnAFake, TheTextIsCompiledWithoutFastMath) {
 TEST_F(MetalDeviceOnAFake, TellsItsFactsAndItsLimit) {
   reset_fake_gpu({.name = "Apple M5 Max", .family = 10, .working_set = 40'200'900'000});
   const auto device = open();
-  EXPECT_EQ(device->describe(),
-            "Apple M5 Max (family Apple 10), working set 40.2 GB, unmeasured by the project");
+  EXPECT_EQ(device->describe(), "Apple M5 Max (family Apple 10), working set 40.2 GB, not yet measured");
   EXPECT_EQ(device->memory_bytes(), 40'200'900'000);
   fake_gpu().working_set = 1;  // what was read at the start counts
   EXPECT_EQ(device->memory_bytes(), 40'200'900'000);
