@@ -21,7 +21,7 @@ constexpr std::int64_t kSharedBlocks = Timeline::kSharedRows / kBlockRows;
 /// and have the same bytes in every sequence. None of them has the windowed part.
 std::int64_t shared_blocks(const State& state, std::int64_t length, std::int64_t released) {
   const std::int64_t full = length / kBlockRows;
-  return (state.window_part().block_bytes > 0 ? std::min(full, released) : full) / kSharedBlocks *
+  return (state.sliding_window_part().block_bytes > 0 ? std::min(full, released) : full) / kSharedBlocks *
          kSharedBlocks;
 }
 
