@@ -23,7 +23,8 @@ std::string heads_folder();
 std::string head_folder_of(const std::string& model_directory);
 /// What is kept for the model; a damaged record counts as none.
 KeptHead kept_head(const std::string& model_directory);
-/// Drafters that nobody has to name: folders `eagle3` and `dflash` in the model's own, and the grafted one,
+/// Drafters that nobody has to name: folders `eagle3` and `dflash` in the model's own folder, or beside its
+/// GGUF file, and the grafted one,
 /// which goes before a folder of its kind. kNotFound if the folder of the grafted one is gone.
 Result<std::vector<DraftFolder>> found_drafters(const std::string& model_directory);
 /// Records the drafter of a folder for the model.

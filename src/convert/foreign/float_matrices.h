@@ -2,7 +2,7 @@
 // code * scale in float32; a global scale is multiplied into the scale first, as the reference libraries do.
 #pragma once
 
-#include "convert/matrix_source.h"
+#include "format/matrix_source.h"
 
 namespace ft::convert {
 
@@ -15,7 +15,7 @@ struct Fp8Layout {
   std::int64_t block_rows = 128, block_cols = 128;
 };
 /// Where every scale is a power of two, the codes are those of mxfp8.
-MatrixPointer fp8_matrix(const Fp8Layout& layout);
+format::MatrixPointer fp8_matrix(const Fp8Layout& layout);
 
 /// e2m1 codes, low nibble first, with e4m3 scales of 16 columns and a factor for all of them.
 struct Nvfp4Layout {
@@ -26,6 +26,6 @@ struct Nvfp4Layout {
   bool divides = false;  // compressed-tensors: the scale is divided by the factor
 };
 /// Without a factor, or where the factor leaves every scale a value of e4m3, the codes are those of nvfp4.
-MatrixPointer nvfp4_matrix(const Nvfp4Layout& layout);
+format::MatrixPointer nvfp4_matrix(const Nvfp4Layout& layout);
 
 }  // namespace ft::convert
