@@ -55,7 +55,8 @@ MODELS = {
     "smollm3": ("SmolLM3", {
         "hidden_size": 56, "intermediate_size": 88, "num_hidden_layers": 5, "num_attention_heads": 4,
         "num_key_value_heads": 2, "use_sliding_window": True, "sliding_window": 33, "no_rope_layers": [1, 0, 1, 1, 0],
-        "tie_word_embeddings": True, "pad_token_id": 0, "rope_parameters": {"rope_type": "default", "rope_theta": 5e6}}),
+        "tie_word_embeddings": True, "pad_token_id": 0,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 5e6}}),
     "mistral": ("Mistral", {
         "hidden_size": 56, "intermediate_size": 88, "num_hidden_layers": 4, "num_attention_heads": 6,
         "num_key_value_heads": 3, "head_dim": 24, "sliding_window": 21, "tie_word_embeddings": False,

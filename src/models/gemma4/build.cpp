@@ -168,11 +168,14 @@ Result<std::unique_ptr<FamilyConfig>> read(const format::ConfigFiles& files, con
   return std::unique_ptr<FamilyConfig>(std::make_unique<Config>(std::move(config)));
 }
 
+constexpr ConversionNames kConversion = {"language_model.", "switch_glu.", true, {}};
+constexpr std::string_view kChatFormats[] = {"gemma4"};
 constexpr std::string_view kModelTypes[] = {"gemma4", "gemma4_text"};
 
 }  // namespace
 
 // Norms multiply as they are stored, unlike those of earlier Gemma models.
-const Family kFamily = {"gemma4", kModelTypes, kPrefixes, kBareNames, read, nullptr, build};
+const Family kFamily = {"gemma4", kModelTypes, kPrefixes,   kBareNames,   read,
+                        nullptr,  build,       kConversion, kChatFormats, &kSynthetic};
 
 }  // namespace ft::gemma4

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "models/blocks/layers.h"
+#include "models/blocks/moe.h"
 #include "models/blocks/trunk.h"
 #include "models/head_doctor.h"
 #include "models/llama/config.h"
@@ -20,6 +21,7 @@ class Builder {
     const Row in = blocks::norm(p_, source_, x, prefix + "input_layernorm", eps_);
     x = residual(x, blocks::attention(p_, source_, in, prefix + "self_attn.", attention(layer)));
     const Row after = blocks::norm(p_, source_, x, prefix + "post_attention_layernorm", eps_);
+    if (layer.sparse) return residual(x, experts(after, fmt::format("layers.{}", number)));
     return residual(x, blocks::mlp(p_, source_, after, prefix + "mlp.", c_.sizes.intermediate,
                                    Activation::kSilu, c_.mlp_bias));
   }
@@ -27,6 +29,12 @@ class Builder {
  private:
   Row residual(Row x, Row y) {
     return p_.add(x, blocks::scale(p_, y, static_cast<float>(c_.residual_multiplier)));
+  }
+
+  Row experts(Row x, const std::string& layer) {
+    const MoeConfig& moe = c_.moe;
+    return blocks::moe(p_, source_, x, layer,
+                       {moe.experts, moe.experts_per_token, moe.expert_size, 0, moe.norm_topk});
   }
 
   blocks::AttentionPart attention(const LayerConfig& layer) const {
@@ -50,6 +58,8 @@ Status build(Model& model, const FamilyConfig& family_config, WeightSource& sour
              const LoadOptions& options) {
   const auto& config = static_cast<const Config&>(family_config);
   FT_TRY(blocks::read_ends(model, source, config.sizes.vocabulary, config.sizes.hidden));
+  if (config.has_tower)
+    model.vision_problem = "this model reads text only: this version does not run its vision tower";
   Builder builder(model.target, config, source);
   blocks::Trunk trunk;
   trunk.layers = config.sizes.layers, trunk.eps = static_cast<float>(config.sizes.eps);
@@ -73,9 +83,11 @@ constexpr std::string_view kOfTarget[] = {"model.", "model.language_model.", "la
                                           "language_model.", ""};
 constexpr format::NamePrefixes kPrefixes[] = {{"lm_head.", kOfLmHead}, {"", kOfTarget}};
 constexpr std::string_view kBareNames[] = {".bias"};
+constexpr std::string_view kChatFormats[] = {"llama3_json", "qwen3_5", "hermes", "plain"};
 
 }  // namespace
 
-const Family kFamily = {"llama", kModelTypes, kPrefixes, kBareNames, read, nullptr, build};
+const Family kFamily = {"llama", kModelTypes, kPrefixes, kBareNames,   read,
+                        nullptr, build,       {},        kChatFormats, &kSynthetic};
 
 }  // namespace ft::llama

@@ -155,11 +155,11 @@ void read_biases(KeyReader& text, const Variant& variant, Config& c) {
 }
 
 void read_multipliers(KeyReader& text, Config& c) {
-  constexpr double kLeast = 1e-9, kMost = 1e9;
-  c.embedding_multiplier = text.real("embedding_multiplier", 1, kLeast, kMost);
-  c.residual_multiplier = text.real("residual_multiplier", 1, kLeast, kMost);
-  c.logits_scaling = text.real("logits_scaling", 1, kLeast, kMost);
-  c.attention_scale = text.real("attention_multiplier", 1, kLeast, kMost);
+  constexpr double kMin = 1e-9, kMax = 1e9;
+  c.embedding_multiplier = text.real("embedding_multiplier", 1, kMin, kMax);
+  c.residual_multiplier = text.real("residual_multiplier", 1, kMin, kMax);
+  c.logits_scaling = text.real("logits_scaling", 1, kMin, kMax);
+  c.attention_scale = text.real("attention_multiplier", 1, kMin, kMax);
 }
 
 void read_moe(KeyReader& text, Config& c) {
@@ -232,6 +232,7 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
   if (c.rope.rotary_dim != c.sizes.head_dim)
     blocks::refuse(text, "partial_rotary_factor", "1", "a part of a head");
   c.context = c.sizes.positions;
+  c.has_tower = top.find("vision_config") != nullptr;
   c.layers.resize(static_cast<std::size_t>(c.sizes.layers));
   read_biases(text, *variant, c);
   if (variant->skips_rotation) read_rotation(text, c);

@@ -38,6 +38,7 @@ struct Config final : FamilyConfig {
   double embedding_multiplier = 1, residual_multiplier = 1, logits_scaling = 1, attention_scale = 0;
   std::int64_t context = 0;  // positions that run exactly as trained
   blocks::Ends ends;
+  bool has_tower = false;  // a vision tower, which this version does not run
 
   /// `files` must be of a model_type of this family.
   static Result<Config> read(const format::ConfigFiles& files, const std::string& model_type);

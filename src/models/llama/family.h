@@ -8,5 +8,6 @@
 namespace ft::llama {
 
 extern const Family kFamily;
+extern const SyntheticModels kSynthetic;
 
 }  // namespace ft::llama

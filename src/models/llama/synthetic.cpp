@@ -1,5 +1,6 @@
 // The published sizes of Llama and its relatives, and their tensors and config under the names of MLX
 // conversions, which are Hugging Face's.
+#include <array>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -16,8 +17,8 @@ using Kind = SynthTensor::Kind;
 /// hidden, layers, MLP, heads, kv heads; tied, vocabulary, context.
 constexpr Shape dense(std::string_view name, std::array<int, 5> sizes, bool tied, int vocabulary,
                       std::int64_t context, LlamaSizes own) {
-  return {name, sizes[0], sizes[1],   sizes[2], sizes[3], sizes[4], 0,  0,
-          tied, vocabulary, context, 0,        0,        0,        {}, own};
+  return {name, sizes[0],   sizes[1], sizes[2], sizes[3], sizes[4], 0,  0,
+          tied, vocabulary, context,  0,        0,        0,        {}, own};
 }
 
 constexpr Shape sparse(Shape shape, int experts, int chosen, int expert) {
@@ -57,8 +58,8 @@ constexpr Shape kShapes[] = {
     dense("qwen3-8b", {4096, 36, 12288, 32, 8}, false, kQwenWords, 40960, qwen3("qwen3")),
     dense("qwen3-14b", {5120, 40, 17408, 40, 8}, false, kQwenWords, 40960, qwen3("qwen3")),
     dense("qwen3-32b", {5120, 64, 25600, 64, 8}, false, kQwenWords, 40960, qwen3("qwen3")),
-    sparse(dense("qwen3-30b-a3b", {2048, 48, 6144, 32, 4}, false, kQwenWords, 40960, qwen3("qwen3_moe")),
-           128, 8, 768),
+    sparse(dense("qwen3-30b-a3b", {2048, 48, 6144, 32, 4}, false, kQwenWords, 40960, qwen3("qwen3_moe")), 128,
+           8, 768),
     sparse(dense("qwen3-235b-a22b", {4096, 94, 12288, 64, 4}, false, kQwenWords, 40960, qwen3("qwen3_moe")),
            128, 8, 1536),
     sparse(dense("qwen3-coder-480b-a35b", {6144, 62, 8192, 96, 8}, false, kQwenWords, 262144,
@@ -105,7 +106,8 @@ class Tensors {
     matrix(prefix + "v_proj", kv_width, s_.hidden);
     matrix(prefix + "o_proj", s_.hidden, width);
     if (s_.llama->qkv_bias) {
-      for (const auto& [leaf, rows] : {std::pair("q_proj.bias", width), {"k_proj.bias", kv_width}, {"v_proj.bias", kv_width}})
+      for (const auto& [leaf, rows] :
+           {std::pair("q_proj.bias", width), {"k_proj.bias", kv_width}, {"v_proj.bias", kv_width}})
         list.push_back({prefix + leaf, Kind::kBias, 1, rows, 0.2});
     }
     if (!s_.llama->qk_norm) return;
@@ -149,8 +151,10 @@ Json config_of(const Shape& shape, bool /*mtp*/) {
               {"max_position_embeddings", shape.context},
               {"tie_word_embeddings", shape.tied}};
   if (own.llama3_factor > 0) {
-    config["rope_scaling"] = {{"rope_type", "llama3"},      {"factor", own.llama3_factor},
-                              {"low_freq_factor", 1.0},     {"high_freq_factor", 4.0},
+    config["rope_scaling"] = {{"rope_type", "llama3"},
+                              {"factor", own.llama3_factor},
+                              {"low_freq_factor", 1.0},
+                              {"high_freq_factor", 4.0},
                               {"original_max_position_embeddings", 8192}};
   }
   if (own.model_type == "mistral") config["sliding_window"] = nullptr;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "models/blocks/layers.h"
+#include "models/blocks/moe.h"
 #include "models/blocks/trunk.h"
 #include "models/head_doctor.h"
 #include "models/qwen3_5/config.h"
@@ -80,29 +81,10 @@ class Builder {
     return p_.linear(p_.gated_norm(y, in[1], norm, eps_), {out})[0];
   }
 
-  /// Routed experts, and one that every row passes, with a gate. The order keeps barriers few.
   Row experts(Row x, const std::string& layer) {
     const MoeConfig& moe = config_.moe;
-    const std::int64_t hidden = config_.hidden_size;
-    const std::string prefix = layer + ".mlp.", shared = prefix + "shared_expert.";
-    const Weight router = source_.matrix(prefix + "gate", moe.experts, hidden);
-    const Weight gate = source_.matrix(shared + "gate_proj", moe.shared_size, hidden);
-    const Weight up = source_.matrix(shared + "up_proj", moe.shared_size, hidden);
-    const Weight down = source_.matrix(shared + "down_proj", hidden, moe.shared_size);
-    const Weight shared_gate = source_.matrix(prefix + "shared_expert_gate", 1, hidden);
-    const std::vector<Row> in = p_.linear(x, {router, gate, up, shared_gate});
-    const Row inner = p_.swiglu(in[1], in[2]);
-    MoeMlp routed;
-    routed.in = x;
-    routed.routes = p_.append(TopKRouter{in[0], moe.experts_per_token, moe.norm_topk, {}, {}});
-    ExpertWeights weights =
-        read_experts(source_, expert_names(layer), {moe.experts, hidden, moe.expert_size});
-    routed.gate = std::move(weights.gate);
-    routed.up = std::move(weights.up);
-    routed.down = std::move(weights.down);
-    const Row everyone = p_.linear(inner, {down})[0];
-    const Row out = p_.append(std::move(routed));
-    return p_.add(out, p_.append(SigmoidGate{everyone, in[3], {}}));
+    return blocks::moe(p_, source_, x, layer,
+                       {moe.experts, moe.experts_per_token, moe.expert_size, moe.shared_size, moe.norm_topk});
   }
 
   /// `prefix` without a dot.
@@ -207,7 +189,7 @@ HeadReport examine(const Model& model, const Config& config, WeightSource& sourc
                   config.num_kv_heads, config.head_dim,    config.attn_output_gate};
   sizes.experts = config.moe.experts;
   sizes.expert = config.moe.expert_size, sizes.shared = config.moe.shared_size;
-  sizes.layout = expert_layout(source, expert_names("mtp.layers.0"));
+  sizes.layout = expert_layout(source, blocks::expert_names("mtp.layers.0"));
   const std::vector<HeadTensor> tensors = head_tensors(sizes);
   const auto settle_norms = [&]() -> Result<std::string> {
     const std::size_t before = source.index().warnings().size();
@@ -259,10 +241,15 @@ Result<float> norm_offset(format::WeightIndex& index, const FamilyConfig& family
   return shifted ? 0.0F : 1.0F;
 }
 
+constexpr std::string_view kOneLess[] = {".input_layernorm.weight", ".post_attention_layernorm.weight",
+                                         ".q_norm.weight", ".k_norm.weight"};
+constexpr ConversionNames kConversion = {"language_model.", "switch_mlp.", false, kOneLess};
+constexpr std::string_view kChatFormats[] = {"qwen3_5", "hermes", "qwen3_5 without a grammar of calls"};
 constexpr std::string_view kModelTypes[] = {"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"};
 
 }  // namespace
 
-const Family kFamily = {"qwen3_5", kModelTypes, kPrefixes, kBareNames, read, norm_offset, build};
+const Family kFamily = {"qwen3_5",   kModelTypes, kPrefixes,   kBareNames,   read,
+                        norm_offset, build,       kConversion, kChatFormats, &kSynthetic};
 
 }  // namespace ft::qwen3_5

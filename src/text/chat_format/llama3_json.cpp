@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "text/chat_format/hermes.h"
 #include "text/chat_format/llama3_json_parser.h"
 #include "text/json_text.h"
 #include "text/schema_lark.h"
@@ -18,6 +19,13 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
   return CallBody{fmt::format("{} {}", json_quoted(head), parameters), rules.unenforced()};
 }
 
+Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
+                              std::string& lark) {
+  FT_TRY(add_json_text_rule(tool, format, prefix, lark));
+  const std::string head = fmt::format("{}, \"parameters\": ", json_quoted(tool));
+  return fmt::format("{} {}_json", json_quoted(head), prefix);
+}
+
 std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
   return std::make_unique<Llama3JsonParser>(std::move(schemas));
 }
@@ -29,7 +37,7 @@ constexpr ToolCallSyntax calls() {
   ToolCallSyntax form;
   form.begin = "{\"name\": ", form.end = "}";
   form.openings = kOpenings;
-  form.parser = make_parser, form.body = call_body;
+  form.parser = make_parser, form.body = call_body, form.text_body = text_body;
   form.whole_answer = true;
   return form;
 }

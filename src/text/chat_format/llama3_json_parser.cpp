@@ -142,7 +142,7 @@ void Llama3JsonParser::content(std::vector<ToolEvent>& out) {
   held_.clear();
 }
 
-/// Text that was held as the beginning of a call: the tag before it is no text.
+/// Text that was held as the beginning of a call: the tag before it is dropped.
 void Llama3JsonParser::become_text() {
   const size_t start = std::min(held_.find_first_not_of(kTagSpace), held_.size());
   if (std::string_view(held_).substr(start).starts_with(kTag)) held_.erase(0, start + kTag.size());

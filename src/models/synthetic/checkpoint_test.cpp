@@ -1,4 +1,4 @@
-#include "lab/synth_checkpoint.h"
+#include "models/synthetic/checkpoint.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>

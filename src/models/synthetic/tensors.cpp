@@ -1,4 +1,4 @@
-#include "lab/synth_tensors.h"
+#include "models/synthetic/tensors.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/json.h"
-#include "lab/synth_gemma.h"
 
 namespace ft {
 namespace {
@@ -46,8 +45,8 @@ DType plain_dtype(const SynthTensor& tensor) {
 }
 
 std::string stored_name(const SynthTensor& tensor) {
-  const bool bare =
-      tensor.kind == Kind::kDecay || tensor.kind == Kind::kTimeBias || tensor.kind == Kind::kBareNorm;
+  const bool bare = tensor.kind == Kind::kDecay || tensor.kind == Kind::kTimeBias ||
+                    tensor.kind == Kind::kBareNorm || tensor.kind == Kind::kBias;
   return bare ? tensor.module : tensor.module + ".weight";
 }
 
@@ -103,6 +102,8 @@ float element(const SynthTensor& tensor, Random& random) {
       return random.wake() - 3.0F;
     case Kind::kConv:
       return 0.5F * random.wake();
+    case Kind::kBias:
+      return 0.2F * random.wake();
     case Kind::kMatrix:
     case Kind::kPlainMatrix:
       break;
@@ -110,62 +111,9 @@ float element(const SynthTensor& tensor, Random& random) {
   return static_cast<float>(deviation) * random.wake();
 }
 
-namespace {
-
-Json qwen_config(const Shape& shape, bool mtp) {
-  Json layers = Json::array();
-  for (int i = 0; i < shape.layers; ++i) {
-    layers.push_back(shape.full_attention(i) ? "full_attention" : "linear_attention");
-  }
-  const bool moe = shape.experts > 0;
-  Json text{{"model_type", moe ? "qwen3_5_moe_text" : "qwen3_5_text"},
-            {"vocab_size", shape.vocabulary},
-            {"hidden_size", shape.hidden},
-            {"intermediate_size", shape.intermediate},
-            {"num_hidden_layers", shape.layers},
-            {"num_attention_heads", shape.heads},
-            {"num_key_value_heads", shape.kv_heads},
-            {"head_dim", Shape::kHeadDim},
-            {"hidden_act", "silu"},
-            {"rms_norm_eps", 1e-6},
-            {"max_position_embeddings", shape.context},
-            {"attention_bias", false},
-            {"attn_output_gate", true},
-            {"full_attention_interval", Shape::kFullEvery},
-            {"layer_types", std::move(layers)},
-            {"linear_conv_kernel_dim", Shape::kConvTaps},
-            {"linear_key_head_dim", Shape::kLinearDim},
-            {"linear_value_head_dim", Shape::kLinearDim},
-            {"linear_num_key_heads", shape.key_heads},
-            {"linear_num_value_heads", shape.value_heads},
-            {"mamba_ssm_dtype", "float32"},
-            {"mtp_num_hidden_layers", mtp ? 1 : 0},
-            {"mtp_use_dedicated_embeddings", false},
-            {"tie_word_embeddings", shape.tied},
-            {"rope_parameters",
-             {{"rope_type", "default"},
-              {"rope_theta", 10000000},
-              {"partial_rotary_factor", 0.25},
-              {"mrope_section", {11, 11, 10}},
-              {"mrope_interleaved", true}}}};
-  if (moe) {
-    text.erase("intermediate_size");
-    text["num_experts"] = shape.experts, text["num_experts_per_tok"] = shape.chosen;
-    text["moe_intermediate_size"] = shape.expert;
-    text["shared_expert_intermediate_size"] = shape.intermediate;
-  }
-  return Json{
-      {"architectures", {moe ? "Qwen3_5MoeForConditionalGeneration" : "Qwen3_5ForConditionalGeneration"}},
-      {"model_type", moe ? "qwen3_5_moe" : "qwen3_5"},
-      {"tie_word_embeddings", shape.tied},
-      {"text_config", text}};
-}
-
-}  // namespace
-
 std::string config_json(const SynthOptions& options) {
   const Shape& shape = options.shape;
-  Json config = shape.gemma ? gemma_config(shape) : qwen_config(shape, options.mtp);
+  Json config = models_of(shape).config(shape, options.mtp);
   config["foretoken_synth"] = {{"shape", shape.name}, {"bits", options.bits}, {"seed", options.seed}};
   if (options.bits < 16) {
     config["quantization"] = Json{

@@ -1,4 +1,4 @@
-#include "lab/synth_model.h"
+#include "models/synthetic/model.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "format/half.h"
-#include "lab/synth_pool.h"
+#include "models/synthetic/pool.h"
 
 namespace ft {
 namespace {
@@ -50,7 +50,7 @@ Status read_option(std::string_view name, std::string_view key, std::string_view
     FT_ASSIGN(out.seed, read_number(name, key, text, {}, kMax));
   } else if (key == "mtp") {
     FT_ASSIGN(const std::uint64_t mtp, read_number(name, key, text, {0, 1}, 1));
-    if (mtp != 0 && out.shape.gemma) return wrong(name, "mtp: Gemma 4 has no MTP head; leave it out");
+    if (mtp != 0 && !has_head(out.shape)) return wrong(name, "mtp: the family has no MTP head; leave it out");
     out.mtp = mtp != 0;
   } else if (key == "tied") {
     FT_ASSIGN(const std::uint64_t tied, read_number(name, key, text, {0, 1}, 1));
@@ -151,7 +151,7 @@ Result<SynthOptions> read_synth_name(std::string_view name) {
   Result<Shape> shape = find_shape(rest.substr(0, question));
   if (!shape.ok()) return wrong(name, shape.error().message);
   options.shape = *shape;
-  options.mtp = !shape->gemma;
+  options.mtp = has_head(*shape);
   rest.remove_prefix(std::min(question + 1, rest.size()));
   while (!rest.empty()) {
     const std::string_view option = rest.substr(0, rest.find('&'));

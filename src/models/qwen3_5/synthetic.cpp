@@ -1,18 +1,18 @@
-#include "lab/synth_shapes.h"
-
+// The published sizes of Qwen3.5, and their tensors and config under the names of MLX conversions.
 #include <algorithm>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 #include <utility>
 
-#include "base/assert.h"
-#include "lab/synth_gemma.h"
+#include "models/qwen3_5/family.h"
 #include "models/qwen3_5/names.h"
+#include "models/synthetic/shapes.h"
 
-namespace ft {
+namespace ft::qwen3_5 {
 namespace {
 
-constexpr int kGemmaWords = 262144;
+using Json = nlohmann::ordered_json;
+using Kind = SynthTensor::Kind;
 
 constexpr Shape kShapes[] = {
     {"tiny", 320, 16, 960, 4, 2, 2, 4, true, 8192, 32768},
@@ -24,17 +24,7 @@ constexpr Shape kShapes[] = {
     {"qwen3.5-27b", 5120, 64, 17408, 24, 4, 16, 48, false},
     {"qwen3.5-35b-a3b", 2048, 40, 512, 16, 2, 16, 32, false, 248320, 262144, 256, 8, 512},
     {"qwen3.5-122b-a10b", 3072, 48, 1024, 32, 2, 16, 64, false, 248320, 262144, 256, 8, 1024},
-    {"gemma4-31b", 5376, 60, 21504, 32, 16, 0, 0, true, kGemmaWords, 262144, 0, 0, 0,
-     GemmaSizes{4, 1024, 6, true}},
-    {"gemma4-26b-a4b", 2816, 30, 2112, 16, 8, 0, 0, true, kGemmaWords, 262144, 128, 8, 704,
-     GemmaSizes{2, 1024, 6, true}},
-    {"gemma4-e4b", 2560, 42, 10240, 8, 2, 0, 0, true, kGemmaWords, 131072, 0, 0, 0,
-     GemmaSizes{2, 512, 6, false, 256, 18}},
-    {"gemma4-e2b", 1536, 35, 6144, 8, 1, 0, 0, true, kGemmaWords, 131072, 0, 0, 0,
-     GemmaSizes{1, 512, 5, false, 256, 20, true}},
 };
-
-using Kind = SynthTensor::Kind;
 
 void add_norm(std::vector<SynthTensor>& list, std::string module, std::int64_t width) {
   list.push_back({std::move(module), Kind::kNorm, 1, width, 1});
@@ -88,24 +78,7 @@ void add_layer(std::vector<SynthTensor>& list, const std::string& prefix, const 
                   shape.expert, 1, shape.experts});
 }
 
-}  // namespace
-
-std::vector<std::string> shape_names() {
-  std::vector<std::string> names;
-  for (const Shape& shape : kShapes) names.emplace_back(shape.name);
-  return names;
-}
-
-Result<Shape> find_shape(std::string_view name) {
-  for (const Shape& shape : kShapes) {
-    if (shape.name == name) return shape;
-  }
-  return Error{Code::kInvalid,
-               fmt::format("expected one of {}, found '{}'", fmt::join(shape_names(), ", "), name)};
-}
-
-std::vector<SynthTensor> target_tensors(const Shape& shape) {
-  if (shape.gemma) return gemma_tensors(shape);
+std::vector<SynthTensor> target_of(const Shape& shape) {
   std::vector<SynthTensor> list;
   const std::string model = "language_model.model.";
   // Spreads logits over a few units, as a trained LM head does.
@@ -119,8 +92,7 @@ std::vector<SynthTensor> target_tensors(const Shape& shape) {
   return list;
 }
 
-std::vector<SynthTensor> head_tensors(const Shape& shape) {
-  FT_ASSERT(!shape.gemma);
+std::vector<SynthTensor> head_of(const Shape& shape) {
   std::vector<SynthTensor> list;
   for (HeadTensor& tensor : qwen3_5::head_tensors(
            {1, shape.hidden, shape.intermediate, shape.heads, shape.kv_heads, Shape::kHeadDim, true,
@@ -136,4 +108,57 @@ std::vector<SynthTensor> head_tensors(const Shape& shape) {
   return list;
 }
 
-}  // namespace ft
+Json config_of(const Shape& shape, bool mtp) {
+  Json layers = Json::array();
+  for (int i = 0; i < shape.layers; ++i) {
+    layers.push_back(shape.full_attention(i) ? "full_attention" : "linear_attention");
+  }
+  const bool moe = shape.experts > 0;
+  Json text{{"model_type", moe ? "qwen3_5_moe_text" : "qwen3_5_text"},
+            {"vocab_size", shape.vocabulary},
+            {"hidden_size", shape.hidden},
+            {"intermediate_size", shape.intermediate},
+            {"num_hidden_layers", shape.layers},
+            {"num_attention_heads", shape.heads},
+            {"num_key_value_heads", shape.kv_heads},
+            {"head_dim", Shape::kHeadDim},
+            {"hidden_act", "silu"},
+            {"rms_norm_eps", 1e-6},
+            {"max_position_embeddings", shape.context},
+            {"attention_bias", false},
+            {"attn_output_gate", true},
+            {"full_attention_interval", Shape::kFullEvery},
+            {"layer_types", std::move(layers)},
+            {"linear_conv_kernel_dim", Shape::kConvTaps},
+            {"linear_key_head_dim", Shape::kLinearDim},
+            {"linear_value_head_dim", Shape::kLinearDim},
+            {"linear_num_key_heads", shape.key_heads},
+            {"linear_num_value_heads", shape.value_heads},
+            {"mamba_ssm_dtype", "float32"},
+            {"mtp_num_hidden_layers", mtp ? 1 : 0},
+            {"mtp_use_dedicated_embeddings", false},
+            {"tie_word_embeddings", shape.tied},
+            {"rope_parameters",
+             {{"rope_type", "default"},
+              {"rope_theta", 10000000},
+              {"partial_rotary_factor", 0.25},
+              {"mrope_section", {11, 11, 10}},
+              {"mrope_interleaved", true}}}};
+  if (moe) {
+    text.erase("intermediate_size");
+    text["num_experts"] = shape.experts, text["num_experts_per_tok"] = shape.chosen;
+    text["moe_intermediate_size"] = shape.expert;
+    text["shared_expert_intermediate_size"] = shape.intermediate;
+  }
+  return Json{
+      {"architectures", {moe ? "Qwen3_5MoeForConditionalGeneration" : "Qwen3_5ForConditionalGeneration"}},
+      {"model_type", moe ? "qwen3_5_moe" : "qwen3_5"},
+      {"tie_word_embeddings", shape.tied},
+      {"text_config", text}};
+}
+
+}  // namespace
+
+const SyntheticModels kSynthetic = {kShapes, target_of, head_of, config_of};
+
+}  // namespace ft::qwen3_5

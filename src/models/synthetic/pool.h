@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "lab/synth_random.h"
+#include "models/synthetic/random.h"
 
 namespace ft {
 

@@ -9,8 +9,8 @@
 
 #include "format/quantisation.h"
 #include "format/writer.h"
-#include "lab/synth_random.h"
-#include "lab/synth_shapes.h"
+#include "models/synthetic/random.h"
+#include "models/synthetic/shapes.h"
 
 namespace ft {
 

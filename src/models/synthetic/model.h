@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "lab/synth_tensors.h"
 #include "models/model.h"
+#include "models/synthetic/tensors.h"
 
 namespace ft {
 

@@ -1,4 +1,4 @@
-#include "lab/synth_model.h"
+#include "models/synthetic/model.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -132,7 +132,7 @@ TEST(SynthModel, WhatIsWrongWithANameIsSaid) {
   } cases[] = {{"synth:qwen4", "qwen3.5-0.8b"},
                {"synth:", "qwen3.5-0.8b"},
                {"synth:tiny?bits=5", "bits: expected one of 4, 8, 16, mxfp4, mxfp8, nvfp4"},
-               {"synth:gemma4-e2b?mtp=1", "mtp: Gemma 4 has no MTP head"},
+               {"synth:gemma4-e2b?mtp=1", "mtp: the family has no MTP head"},
                {"synth:tiny?bits", "expected key=value"},
                {"synth:tiny?seed=x", "seed: expected a number"},
                {"synth:tiny?colour=1", "unknown key 'colour'; the keys are bits"},

@@ -7,7 +7,7 @@
 #include <functional>
 #include <string>
 
-#include "lab/synth_tensors.h"
+#include "models/synthetic/tensors.h"
 
 namespace ft {
 

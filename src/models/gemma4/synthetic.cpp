@@ -1,18 +1,31 @@
-#include "lab/synth_gemma.h"
+// The published sizes of Gemma 4 text models, with tensors and config under the names of MLX conversions.
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "base/assert.h"
+#include "models/gemma4/family.h"
+#include "models/synthetic/shapes.h"
 
-namespace ft {
+namespace ft::gemma4 {
 namespace {
 
 using Json = nlohmann::ordered_json;
 using Kind = SynthTensor::Kind;
 
 constexpr int kHeadDim = 256, kFullHeadDim = 512;
+constexpr int kGemmaWords = 262144;
+
+constexpr Shape kShapes[] = {
+    {"gemma4-31b", 5376, 60, 21504, 32, 16, 0, 0, true, kGemmaWords, 262144, 0, 0, 0,
+     GemmaSizes{4, 1024, 6, true}},
+    {"gemma4-26b-a4b", 2816, 30, 2112, 16, 8, 0, 0, true, kGemmaWords, 262144, 128, 8, 704,
+     GemmaSizes{2, 1024, 6, true}},
+    {"gemma4-e4b", 2560, 42, 10240, 8, 2, 0, 0, true, kGemmaWords, 131072, 0, 0, 0,
+     GemmaSizes{2, 512, 6, false, 256, 18}},
+    {"gemma4-e2b", 1536, 35, 6144, 8, 1, 0, 0, true, kGemmaWords, 131072, 0, 0, 0,
+     GemmaSizes{1, 512, 5, false, 256, 20, true}},
+};
 
 bool full_attention(const Shape& shape, int layer) {
   return (layer + 1) % shape.gemma->full_every == 0 || layer + 1 == shape.layers;
@@ -106,16 +119,13 @@ class Tensors {
   const GemmaSizes& sizes_;
 };
 
-}  // namespace
-
-std::vector<SynthTensor> gemma_tensors(const Shape& shape) {
-  FT_ASSERT(shape.gemma.has_value());
+std::vector<SynthTensor> target_of(const Shape& shape) {
   Tensors tensors(shape);
   tensors.model();
   return std::move(tensors.list);
 }
 
-Json gemma_config(const Shape& shape) {
+Json config_of(const Shape& shape, bool /*mtp*/) {
   const GemmaSizes& sizes = *shape.gemma;
   Json layers = Json::array();
   for (int i = 0; i < shape.layers; ++i)
@@ -154,4 +164,8 @@ Json gemma_config(const Shape& shape) {
               {"text_config", text}};
 }
 
-}  // namespace ft
+}  // namespace
+
+const SyntheticModels kSynthetic = {kShapes, target_of, nullptr, config_of};
+
+}  // namespace ft::gemma4

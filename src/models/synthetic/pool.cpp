@@ -1,4 +1,4 @@
-#include "lab/synth_pool.h"
+#include "models/synthetic/pool.h"
 
 #include <array>
 #include <cstring>
