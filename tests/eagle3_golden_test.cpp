@@ -1,6 +1,7 @@
 // The EAGLE-3 drafter of gemma4-tiny against the chained drafts that were made with it in float32, and the
-// tokens that its rounds give. The trained pair is not in the repository: FORETOKEN_TRAINED names the folder
-// that holds it, without it these tests are skipped.
+// tokens that its rounds give; the drafts of SmolLM2's drafter, in the original layout, likewise. The trained
+// pairs are not in the repository: FORETOKEN_TRAINED names the folder that holds them, and FORETOKEN_SMOLLM2
+// the SmolLM2 model; without them these tests are skipped.
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -29,16 +30,20 @@ class Eagle3Golden : public testing::TestWithParam<const char*> {
     const char* trained = std::getenv("FORETOKEN_TRAINED");
     if (trained == nullptr) GTEST_SKIP() << "FORETOKEN_TRAINED names no folder";
     golden_ = fs::path(trained) / "gemma4-tiny" / "golden";
+    load((fs::path(trained) / "gemma4-tiny").string(), (fs::path(trained) / "gemma4-tiny-eagle3").string());
+  }
+
+  void load(const std::string& target, const std::string& drafter) {
     LoadOptions options;
-    options.drafters = {{"eagle3", (fs::path(trained) / "gemma4-tiny-eagle3").string()}};
-    Result<Model> model = load_model((fs::path(trained) / "gemma4-tiny").string(), options);
+    options.drafters = {{"eagle3", drafter}};
+    Result<Model> model = load_model(target, options);
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
     Result<std::unique_ptr<Backend>> backend = make_backend({.name = GetParam(), .threads = 2});
     if (GetParam() == std::string_view("cuda") && !backend.ok()) GTEST_SKIP() << backend.error().message;
     backend_ = std::move(*backend);
     DecoderOptions decoding;
-    decoding.context = 1024;
+    decoding.context = 2048;
     Result<std::unique_ptr<Decoder>> decoder = Decoder::make(*backend_, model_, decoding);
     ASSERT_TRUE(decoder.ok()) << decoder.error().message;
     decoder_ = std::move(*decoder);
@@ -57,6 +62,24 @@ class Eagle3Golden : public testing::TestWithParam<const char*> {
           << "pending " << item["pending_index"] << " draft " << i;
       ++compared_;
     }
+  }
+
+  /// Drafts at the positions of `chains`, after the prompt and its continuation.
+  void expect_chains(const Json& golden, const Json& chains) {
+    auto tokens = golden["tokens"].get<std::vector<std::int32_t>>();
+    const auto greedy = golden["greedy"]["tokens"].get<std::vector<std::int32_t>>();
+    tokens.insert(tokens.end(), greedy.begin(), greedy.end());
+    SlotOptions options;
+    options.max_tokens = 1;
+    const auto slot = std::move(*decoder_->open(tokens, options, DrafterKind::kEagle3));
+    for (const Json& item : chains) {
+      const auto pending = item["pending_index"].get<std::int64_t>();
+      ASSERT_EQ(tokens[static_cast<std::size_t>(pending)], item["pending_token"].get<std::int32_t>());
+      const std::vector<std::int32_t> drafts =
+          drafts_after(*decoder_, *slot, tokens, pending, static_cast<int>(item["drafts"].size()));
+      expect_chain(item, drafts);
+    }
+    decoder_->close(*slot);
   }
 
   /// Tokens a round over the greedy answers to the golden chat prompts.
@@ -96,21 +119,8 @@ TEST_P(Eagle3Golden, ChainedDraftsAreThoseOfTheReference) {
                            "short", "tool_weather", "long_docs"}) {
     SCOPED_TRACE(name);
     const Json golden = read_json(golden_ / (std::string(name) + ".json"));
-    auto tokens = golden["tokens"].get<std::vector<std::int32_t>>();
-    if (exact() && tokens.size() > 150) continue;  // ref is slow
-    const auto greedy = golden["greedy"]["tokens"].get<std::vector<std::int32_t>>();
-    tokens.insert(tokens.end(), greedy.begin(), greedy.end());
-    SlotOptions options;
-    options.max_tokens = 1;
-    const auto slot = std::move(*decoder_->open(tokens, options, DrafterKind::kEagle3));
-    for (const Json& item : golden["eagle3"]) {
-      const auto pending = item["pending_index"].get<std::int64_t>();
-      ASSERT_EQ(tokens[static_cast<std::size_t>(pending)], item["pending_token"].get<std::int32_t>());
-      const std::vector<std::int32_t> drafts =
-          drafts_after(*decoder_, *slot, tokens, pending, static_cast<int>(item["drafts"].size()));
-      expect_chain(item, drafts);
-    }
-    decoder_->close(*slot);
+    if (exact() && golden["tokens"].size() > 150) continue;  // ref is slow
+    expect_chains(golden, golden["eagle3"]);
   }
   EXPECT_GT(compared_, 100);
 }
@@ -132,6 +142,32 @@ TEST_P(Eagle3Golden, DeeperChainsGiveMoreTokensARound) {
   }
 }
 
+/// SmolLM2-135M-Instruct with its drafter.
+class Eagle3Llama : public Eagle3Golden {
+ protected:
+  void SetUp() override {
+    const char* trained = std::getenv("FORETOKEN_TRAINED");
+    const char* smollm2 = std::getenv("FORETOKEN_SMOLLM2");
+    if (trained == nullptr || smollm2 == nullptr) GTEST_SKIP() << "FORETOKEN_SMOLLM2 names no model";
+    golden_ = fs::path(trained) / "smollm2-135m" / "golden";
+    drafts_ = fs::path(trained) / "smollm2-135m-eagle3" / "golden";
+    load(smollm2, (fs::path(trained) / "smollm2-135m-eagle3").string());
+  }
+  fs::path drafts_;
+};
+
+TEST_P(Eagle3Llama, ChainedDraftsAreThoseOfTheReference) {
+  for (const char* name : {"chat_sky", "code_settings", "multi_turn", "short", "unicode", "long_notes"}) {
+    SCOPED_TRACE(name);
+    const Json golden = read_json(golden_ / (std::string(name) + ".json"));
+    if (exact() && golden["tokens"].size() > 150) continue;  // ref is slow
+    expect_chains(golden, read_json(drafts_ / (std::string(name) + ".json"))["eagle3"]);
+  }
+  EXPECT_GT(compared_, 60);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Eagle3Llama, testing::Values("ref", "cpu", "cuda"),
+                         [](const auto& param) { return std::string(param.param); });
 INSTANTIATE_TEST_SUITE_P(Backends, Eagle3Golden, testing::Values("ref", "cpu", "cuda"),
                          [](const auto& param) { return std::string(param.param); });
 

@@ -18,7 +18,8 @@ HEAD, DELTA_HEAD, TAPS, EVERY = 256, 128, 4, 4  # head_dim, linear_*_head_dim, l
 VOCABULARY = 248320
 BLOCK = 32  # weights of a Q4_0 block: one float16 scale and 16 bytes of codes
 
-# name: hidden, layers, intermediate, heads, kv_heads, key_heads, value_heads, tied (as in src/lab/synth_shapes.cpp)
+# name: hidden, layers, intermediate, heads, kv_heads, key_heads, value_heads, tied
+# (as in src/models/qwen3_5/synthetic.cpp)
 SHAPES = {
     "qwen3.5-0.8b": (1024, 24, 3584, 8, 2, 16, 16, True),
     "qwen3.5-2b": (2048, 24, 6144, 8, 2, 16, 16, True),

@@ -37,7 +37,7 @@ const ModelInfo& model_info() {
   static const ModelInfo model_info = [] {
     ModelInfo made = test::model_info();
     made.tokenizer = &*tokenizer, made.chat_template = &*chat_template;
-    made.chat_format = &choose_chat_format("qwen3_5", chat_template->source());
+    made.chat_format = find_chat_format("qwen3_5");
     made.eos = {8180, 8178};
     made.grammars = std::make_shared<const GrammarCompiler>(*tokenizer, made.eos);
     made.vocabulary = tokenizer->vocab_size(), made.context = 4096;

@@ -98,15 +98,19 @@ TEST(Recipe, ShrinksGroupsToTheColumnsAndRaisesTheEmbedding) {
 }
 
 TEST(Names, BecomeThoseOfMlx) {
-  EXPECT_EQ(mlx_name(canonical_name("model.language_model.layers.3.mlp.up_proj.weight")),
+  const ConversionNames& names = find_family("qwen3_5")->conversion;
+  EXPECT_EQ(mlx_name(names, canonical_name("model.language_model.layers.3.mlp.up_proj.weight")),
             "language_model.model.layers.3.mlp.up_proj.weight");
-  EXPECT_EQ(mlx_name(canonical_name("lm_head.weight")), "language_model.lm_head.weight");
+  EXPECT_EQ(mlx_name(names, canonical_name("lm_head.weight")), "language_model.lm_head.weight");
   ExpertPart part;
-  ASSERT_TRUE(read_expert_part(Layout::kQwen35, "layers.0.mlp.experts.17.down_proj.weight", part));
+  ASSERT_TRUE(read_expert_part(names, "layers.0.mlp.experts.17.down_proj.weight", part));
   EXPECT_EQ(part.index, 17);
-  EXPECT_EQ(expert_name(Layout::kQwen35, part, part.projection), "layers.0.mlp.switch_mlp.down_proj.weight");
-  EXPECT_FALSE(read_expert_part(Layout::kQwen35, "layers.0.mlp.shared_expert.down_proj.weight", part));
-  EXPECT_FALSE(read_expert_part(Layout::kQwen35, "layers.0.mlp.experts.9", part));
+  EXPECT_EQ(expert_name(names, part, part.projection), "layers.0.mlp.switch_mlp.down_proj.weight");
+  EXPECT_FALSE(read_expert_part(names, "layers.0.mlp.shared_expert.down_proj.weight", part));
+  EXPECT_FALSE(read_expert_part(names, "layers.0.mlp.experts.9", part));
+  EXPECT_EQ(mlx_name(find_family("llama")->conversion, canonical_name("model.layers.3.mlp.up_proj.weight")),
+            "model.layers.3.mlp.up_proj.weight");
+  EXPECT_EQ(mlx_name(find_family("llama")->conversion, "lm_head.weight"), "lm_head.weight");
 }
 
 }  // namespace

@@ -12,8 +12,6 @@ namespace {
 constexpr std::string_view kTowers[] = {"visual.",       "vision_tower.",   "audio_tower.",
                                         "embed_vision.", "embed_audio.",    "multi_modal_projector.",
                                         "vision_model.", "vision_embedder."};
-constexpr std::string_view kShiftedNorms[] = {".input_layernorm.weight", ".post_attention_layernorm.weight",
-                                              ".q_norm.weight", ".k_norm.weight"};
 constexpr std::string_view kSmall[] = {".in_proj_a.weight", ".in_proj_b.weight", ".mlp.gate.weight",
                                        ".shared_expert_gate.weight", ".router.proj.weight"};
 constexpr std::string_view kEmbeddings[] = {"embed_tokens.weight", "embed_tokens_per_layer.weight",
@@ -30,10 +28,14 @@ bool begins_a_tower(std::string_view name) {
 
 }  // namespace
 
-Result<Layout> find_layout(const std::string& model_type, const std::string& origin) {
-  if (model_type.starts_with("qwen3_5")) return Layout::kQwen35;
-  if (model_type.starts_with("gemma4")) return Layout::kGemma4;
-  return Error{Code::kUnsupported, origin + ": model_type: expected qwen3_5, qwen3_5_moe or gemma4, found " +
+Result<const ConversionNames*> find_names(const std::string& model_type, const std::string& origin) {
+  if (const Family* family = find_family(model_type)) return &family->conversion;
+  std::string types;
+  for (const Family* family : families()) {
+    for (const std::string_view type : family->model_types)
+      types += (types.empty() ? "" : ", ") + std::string(type);
+  }
+  return Error{Code::kUnsupported, origin + ": model_type: expected one of " + types + ", found " +
                                        format::in_quotes(model_type) +
                                        "; only models of these families can be converted"};
 }
@@ -50,27 +52,26 @@ std::string canonical_name(std::string_view stored) {
   return std::string(stored);
 }
 
-std::string mlx_name(std::string_view canonical) {
+std::string mlx_name(const ConversionNames& names, std::string_view canonical) {
   if (canonical.starts_with("mtp.")) return std::string(canonical);
-  if (canonical.starts_with("lm_head.")) return "language_model." + std::string(canonical);
-  return "language_model.model." + std::string(canonical);
+  const std::string outer(names.outer);
+  return outer + (canonical.starts_with("lm_head.") ? "" : "model.") + std::string(canonical);
 }
 
-TensorKind kind_of(Layout layout, std::string_view canonical, std::size_t dimensions) {
+TensorKind kind_of(const ConversionNames& names, std::string_view canonical, std::size_t dimensions) {
   if (begins_a_tower(canonical)) return TensorKind::kVision;
   if (canonical.starts_with("mtp.")) return TensorKind::kMtp;
-  if (layout == Layout::kQwen35) {
-    if (canonical.ends_with(".conv1d.weight")) return TensorKind::kConv;
-    if (canonical == "norm.weight" || ends_with_any(canonical, kShiftedNorms)) return TensorKind::kShifted;
-  }
+  if (canonical.ends_with(".conv1d.weight")) return TensorKind::kConv;
+  if (!names.one_less.empty() && (canonical == "norm.weight" || ends_with_any(canonical, names.one_less)))
+    return TensorKind::kShifted;
   ExpertPart part;
-  if (read_expert_part(layout, canonical, part)) return TensorKind::kExperts;
+  if (read_expert_part(names, canonical, part)) return TensorKind::kExperts;
   if (dimensions < 2 || !canonical.ends_with(".weight")) return TensorKind::kAsStored;
   if (ends_with_any(canonical, kSmall)) return TensorKind::kSmall;
   return ends_with_any(canonical, kEmbeddings) ? TensorKind::kEmbedding : TensorKind::kLinear;
 }
 
-bool read_expert_part(Layout layout, std::string_view canonical, ExpertPart& part) {
+bool read_expert_part(const ConversionNames& names, std::string_view canonical, ExpertPart& part) {
   constexpr std::string_view kExperts = "experts.";
   const std::size_t at = canonical.find(".experts.");
   if (at == std::string_view::npos) return false;
@@ -85,13 +86,12 @@ bool read_expert_part(Layout layout, std::string_view canonical, ExpertPart& par
   constexpr std::string_view kProjections[] = {"gate_up_proj", "down_proj", "gate_proj", "up_proj"};
   if (std::ranges::find(kProjections, rest) == std::end(kProjections)) return false;
   part.projection = rest;
-  part.before = canonical.substr(0, layout == Layout::kGemma4 ? at + 1 + kExperts.size() : at + 1);
+  part.before = canonical.substr(0, names.inside_experts ? at + 1 + kExperts.size() : at + 1);
   return true;
 }
 
-std::string expert_name(Layout layout, const ExpertPart& part, std::string_view projection) {
-  return part.before + (layout == Layout::kGemma4 ? "switch_glu." : "switch_mlp.") + std::string(projection) +
-         ".weight";
+std::string expert_name(const ConversionNames& names, const ExpertPart& part, std::string_view projection) {
+  return part.before + std::string(names.experts) + std::string(projection) + ".weight";
 }
 
 }  // namespace ft::convert

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "models/family.h"
 
 namespace ft::convert {
 
@@ -22,17 +23,14 @@ enum class TensorKind {
   kMtp,        // the MTP head
 };
 
-/// The families whose names are known.
-enum class Layout { kQwen35, kGemma4 };
-
-/// By model_type of config.json; kUnsupported names it.
-Result<Layout> find_layout(const std::string& model_type, const std::string& origin);
+/// The names of a model_type of config.json; kUnsupported names it.
+Result<const ConversionNames*> find_names(const std::string& model_type, const std::string& origin);
 
 /// Without prefixes of exporters: "layers.0.mlp.gate_proj.weight", "mtp.fc.weight", "lm_head.weight".
 std::string canonical_name(std::string_view stored);
 /// MLX's name of a canonical one: "language_model.model.layers.0.mlp.gate_proj.weight".
-std::string mlx_name(std::string_view canonical);
-TensorKind kind_of(Layout layout, std::string_view canonical, std::size_t dimensions);
+std::string mlx_name(const ConversionNames& names, std::string_view canonical);
+TensorKind kind_of(const ConversionNames& names, std::string_view canonical, std::size_t dimensions);
 
 /// A part of the experts of a layer, if the name is one.
 struct ExpertPart {
@@ -40,8 +38,8 @@ struct ExpertPart {
   std::string projection;   // "gate_proj", "up_proj", "down_proj", or "gate_up_proj"
   std::int64_t index = -1;  // of one expert; -1: all experts are in the tensor
 };
-bool read_expert_part(Layout layout, std::string_view canonical, ExpertPart& part);
+bool read_expert_part(const ConversionNames& names, std::string_view canonical, ExpertPart& part);
 /// "layers.0.mlp.switch_mlp.gate_proj.weight"
-std::string expert_name(Layout layout, const ExpertPart& part, std::string_view projection);
+std::string expert_name(const ConversionNames& names, const ExpertPart& part, std::string_view projection);
 
 }  // namespace ft::convert

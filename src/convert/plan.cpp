@@ -36,8 +36,8 @@ std::tuple<int, std::int64_t, std::string> place_of(const std::string& name) {
 /// Turns the tensors of a source into those of the result.
 class Planner {
  public:
-  Planner(const Source& source, const Recipe& recipe, Layout layout, std::uint64_t shard_bytes)
-      : source_(source), recipe_(recipe), layout_(layout), shard_bytes_(shard_bytes) {}
+  Planner(const Source& source, const Recipe& recipe, const ConversionNames& names, std::uint64_t shard_bytes)
+      : source_(source), recipe_(recipe), names_(names), shard_bytes_(shard_bytes) {}
 
   Result<Plan> run() {
     for (const SourceTensor& tensor : source_.tensors) FT_TRY(add(tensor));
@@ -53,7 +53,7 @@ class Planner {
 
   Status add(const SourceTensor& tensor) {
     const std::string canonical = canonical_name(tensor.name);
-    const TensorKind kind = kind_of(layout_, canonical, tensor.shape.size());
+    const TensorKind kind = kind_of(names_, canonical, tensor.shape.size());
     switch (kind) {
       case TensorKind::kVision:
         if (recipe_.vision == VisionTreatment::kDrop) return {};
@@ -62,15 +62,15 @@ class Planner {
       case TensorKind::kMtp:
         return add_head(tensor, canonical);
       case TensorKind::kShifted:
-        return norm(tensor, mlx_name(canonical), target_);
+        return norm(tensor, mlx_name(names_, canonical), target_);
       case TensorKind::kConv:
-        return conv(tensor, mlx_name(canonical));
+        return conv(tensor, mlx_name(names_, canonical));
       case TensorKind::kExperts:
         return experts(tensor, canonical, TensorKind::kExperts, target_);
       case TensorKind::kAsStored:
-        return keep(tensor, mlx_name(canonical), target_);
+        return keep(tensor, mlx_name(names_, canonical), target_);
       default:
-        return matrix(tensor, mlx_name(canonical), kind, target_);
+        return matrix(tensor, mlx_name(names_, canonical), kind, target_);
     }
   }
 
@@ -160,7 +160,7 @@ class Planner {
         break;
     }
     if (is_vector) return norm(tensor, canonical, head_);
-    if (read_expert_part(layout_, canonical, part)) {
+    if (read_expert_part(names_, canonical, part)) {
       return experts(tensor, canonical, kind_in_head(), head_);
     }
     if (canonical == "mtp.fc.weight") return keep(tensor, canonical, head_);
@@ -175,10 +175,12 @@ class Planner {
   Status experts(const SourceTensor& tensor, const std::string& canonical, TensorKind kind,
                  std::vector<OutputTensor>& to) {
     ExpertPart part;
-    read_expert_part(layout_, canonical, part);
-    const auto naming = [&](const std::string& name) { return &to == &head_ ? name : mlx_name(name); };
+    read_expert_part(names_, canonical, part);
+    const auto naming = [&](const std::string& name) {
+      return &to == &head_ ? name : mlx_name(names_, name);
+    };
     if (part.index >= 0) {
-      const std::string name = naming(expert_name(layout_, part, part.projection));
+      const std::string name = naming(expert_name(names_, part, part.projection));
       stacks_[name].push_back({part.index, &tensor, kind, &to});
       return {};
     }
@@ -187,13 +189,13 @@ class Planner {
     SourceTensor piece = tensor;
     piece.stored = nullptr;
     if (part.projection != "gate_up_proj") {
-      return matrix(piece, naming(expert_name(layout_, part, part.projection)), kind, to);
+      return matrix(piece, naming(expert_name(names_, part, part.projection)), kind, to);
     }
     const std::int64_t both = tensor.shape[1], rows = both / 2;
     piece.shape[1] = rows;
     for (const bool up : {false, true}) {
       piece.matrix = format::row_blocks(tensor.matrix, tensor.shape[0] * rows, rows, both, up ? rows : 0);
-      FT_TRY(matrix(piece, naming(expert_name(layout_, part, up ? "up_proj" : "gate_proj")), kind, to));
+      FT_TRY(matrix(piece, naming(expert_name(names_, part, up ? "up_proj" : "gate_proj")), kind, to));
     }
     return {};
   }
@@ -225,7 +227,7 @@ class Planner {
 
   Result<Plan> arrange() {
     Plan plan;
-    plan.layout = layout_, plan.has_head = !head_.empty(), plan.has_vision = has_vision_;
+    plan.names = &names_, plan.has_head = !head_.empty(), plan.has_vision = has_vision_;
     plan.head_norms_final = recipe_.mtp != MtpHeadPrecision::kKeep || source_.shifted_norms;
     const auto in_order = [](const OutputTensor& a, const OutputTensor& b) {
       return place_of(a.name) < place_of(b.name);
@@ -301,7 +303,7 @@ class Planner {
 
   const Source& source_;
   const Recipe& recipe_;
-  Layout layout_;
+  const ConversionNames& names_;
   std::uint64_t shard_bytes_;
   std::vector<OutputTensor> target_, head_;
   std::map<std::string, std::vector<OneExpert>> stacks_;  // by MLX name
@@ -339,8 +341,8 @@ std::uint64_t OutputTensor::bytes() const {
 Result<Plan> make_plan(const Source& source, const Recipe& recipe, std::uint64_t shard_bytes) {
   const auto type = source.config->find("model_type");
   const std::string named = type != source.config->end() && type->is_string() ? type->get<std::string>() : "";
-  FT_ASSIGN(const Layout layout, find_layout(named, source.directory + "/config.json"));
-  return Planner(source, recipe, layout, shard_bytes).run();
+  FT_ASSIGN(const ConversionNames* names, find_names(named, source.directory + "/config.json"));
+  return Planner(source, recipe, *names, shard_bytes).run();
 }
 
 }  // namespace ft::convert

@@ -47,8 +47,8 @@ struct OutputFile {
 };
 
 struct Plan {
-  Layout layout = Layout::kQwen35;
-  std::vector<OutputFile> files;  // the shards, then mtp.safetensors if there is an MTP head
+  const ConversionNames* names = nullptr;  // of the family
+  std::vector<OutputFile> files;           // the shards, then mtp.safetensors if there is an MTP head
   std::uint64_t source_bytes = 0, bytes = 0;
   std::int64_t parameters = 0;
   format::Quantisation base;  // of most parameters

@@ -1,6 +1,6 @@
 #include "lab/bench_prompts.h"
 
-#include "lab/synth_random.h"
+#include "models/synthetic/random.h"
 
 namespace ft {
 namespace {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "lab/synth_pool.h"
-#include "lab/synth_shapes.h"
+#include "models/synthetic/pool.h"
+#include "models/synthetic/shapes.h"
 #include "program/program.h"
 
 namespace ft {

@@ -6,7 +6,7 @@
 
 #include "backends/cuda/state.h"
 #include "backends/registry.h"
-#include "lab/synth_model.h"
+#include "models/synthetic/model.h"
 #include "sched/admission.h"
 
 namespace ft {

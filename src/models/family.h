@@ -37,6 +37,16 @@ struct FamilyConfig {
   std::optional<bool> tied;
 };
 
+struct SyntheticModels;
+
+/// How conversions to MLX's format name and treat the family's tensors.
+struct ConversionNames {
+  std::string_view outer = "";                 // before "model." and "lm_head."
+  std::string_view experts = "switch_mlp.";    // the module of stacked experts
+  bool inside_experts = false;                 // that module is inside "experts.", not in its place
+  std::span<const std::string_view> one_less;  // ends of norms that are stored less 1; MLX adds it
+};
+
 struct Family {
   std::string_view name;
   std::span<const std::string_view> model_types;  // of config.json
@@ -51,9 +61,19 @@ struct Family {
   Result<float> (*norm_offset)(format::WeightIndex&, const FamilyConfig&);
   /// Fills the target, the MTP head and what the weights say. `model.facts` and `model.checkpoint` are set.
   Status (*build)(Model&, const FamilyConfig&, WeightSource&, const LoadOptions&);
+
+  ConversionNames conversion = {};
+  /// Names of formats that its chat templates may have, in the order in which templates are asked
+  /// (text/chat_format.h); the last one takes any template.
+  std::span<const std::string_view> chat_formats = {};
+  const SyntheticModels* synthetic = nullptr;  // never null in families()
 };
 
 std::span<const Family* const> families();
+/// By model_type of config.json; null if there is none.
+const Family* find_family(std::string_view model_type);
+/// Of the family of this name; empty if there is none.
+std::span<const std::string_view> chat_formats_of(std::string_view family);
 
 struct FamilyMatch {
   const Family* family;

@@ -8,6 +8,7 @@
 #include "format/out_of_memory.h"
 #include "models/family.h"
 #include "models/gemma4/family.h"
+#include "models/llama/family.h"
 #include "models/qwen3_5/family.h"
 
 namespace ft {
@@ -37,19 +38,31 @@ Result<FamilyMatch> match(const format::ConfigFiles& files) {
   format::KeyReader top(*files.config, files.path);
   const std::string model_type = top.text("model_type", "");
   FT_TRY(top.status());
-  for (const Family* family : families()) {
-    if (std::ranges::find(family->model_types, model_type) == family->model_types.end()) continue;
-    FT_ASSIGN(std::unique_ptr<FamilyConfig> config, family->read_config(files, model_type));
-    return FamilyMatch{family, std::move(config)};
-  }
-  return unsupported(files, model_type);
+  const Family* family = find_family(model_type);
+  if (family == nullptr) return unsupported(files, model_type);
+  FT_ASSIGN(std::unique_ptr<FamilyConfig> config, family->read_config(files, model_type));
+  return FamilyMatch{family, std::move(config)};
 }
 
 }  // namespace
 
 std::span<const Family* const> families() {
-  static constexpr std::array<const Family*, 2> kFamilies = {&qwen3_5::kFamily, &gemma4::kFamily};
+  static constexpr std::array<const Family*, 3> kFamilies = {&qwen3_5::kFamily, &gemma4::kFamily,
+                                                             &llama::kFamily};
   return kFamilies;
+}
+
+const Family* find_family(std::string_view model_type) {
+  for (const Family* family : families()) {
+    if (std::ranges::find(family->model_types, model_type) != family->model_types.end()) return family;
+  }
+  return nullptr;
+}
+
+std::span<const std::string_view> chat_formats_of(std::string_view name) {
+  const auto all = families();
+  const auto found = std::ranges::find(all, name, &Family::name);
+  return found == all.end() ? std::span<const std::string_view>() : (*found)->chat_formats;
 }
 
 Result<FamilyMatch> read_config(const format::ConfigFiles& files) {

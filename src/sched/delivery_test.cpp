@@ -22,8 +22,8 @@ class Delivery : public testing::Test {
  protected:
   void begin(std::unique_ptr<Backend> backend, int slots = 2) {
     decoder_ = std::make_unique<ToyDecoder>(std::move(backend), slots);
-    scheduler_ = std::make_unique<Scheduler>(**decoder_, tokenizer_, choose_chat_format("qwen3_5", ""),
-                                             SchedulerOptions{});
+    scheduler_ = std::make_unique<Scheduler>(
+        **decoder_, tokenizer_, *find_chat_format("qwen3_5 without a grammar of calls"), SchedulerOptions{});
   }
   void ask(Reader& reader, std::size_t box = kMailboxEvents) {
     RequestFields fields;

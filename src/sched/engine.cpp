@@ -6,6 +6,7 @@
 #include "base/free_memory.h"
 #include "base/log.h"
 #include "base/system.h"
+#include "models/family.h"
 #include "sched/admission.h"
 #include "sched/memory_plan.h"
 #include "speculation/context_room.h"
@@ -15,7 +16,8 @@ namespace ft {
 namespace {
 
 const ChatFormat& format_of(const EngineOptions& options, const Model& model) {
-  return options.chat_format != nullptr ? *options.chat_format : choose_chat_format(model.facts.family, "");
+  return options.chat_format != nullptr ? *options.chat_format
+                                        : choose_chat_format(chat_formats_of(model.facts.family), "");
 }
 
 CalibrationCacheOptions calibration_of(const EngineOptions& options) {

@@ -44,7 +44,7 @@ Event end_after(const Fault& thrown) {
   const Tokenizer tokenizer = std::move(*Tokenizer::load("assets/qwen3.5-tiny"));
   Fault fault;
   ToyDecoder decoder(std::make_unique<ThrowingBackend>(fault), 1);
-  Scheduler scheduler(*decoder, tokenizer, choose_chat_format("qwen3_5", ""), {});
+  Scheduler scheduler(*decoder, tokenizer, *find_chat_format("qwen3_5 without a grammar of calls"), {});
   RequestFields fields;
   fields.prompt = {1, 2, 3};
   fields.slot.max_tokens = 4;

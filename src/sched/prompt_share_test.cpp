@@ -82,8 +82,10 @@ class PromptShare : public testing::Test {
   ToyDecoder decoder_{std::make_unique<RecordingBackend>(steps_), 8, {}, 1024};
   const Tokenizer tokenizer_ = std::move(*Tokenizer::load("assets/qwen3.5-tiny"));
   std::vector<std::shared_ptr<Mailbox>> boxes_;
-  Scheduler scheduler_{
-      *decoder_, tokenizer_, choose_chat_format("qwen3_5", ""), {60'000, 2048, [this] { return now(); }}};
+  Scheduler scheduler_{*decoder_,
+                       tokenizer_,
+                       *find_chat_format("qwen3_5 without a grammar of calls"),
+                       {60'000, 2048, [this] { return now(); }}};
 };
 
 TEST_F(PromptShare, AnswersKeepMoreThanHalfOfTheTimeWhileOneLongPromptIsRead) {

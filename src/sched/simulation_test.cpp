@@ -133,7 +133,7 @@ class Simulation : public testing::Test {
     Storm storm;
     std::mt19937 random(seed + storm_seed());
     {
-      Scheduler scheduler(*decoder, tokenizer_, choose_chat_format("qwen3_5", ""),
+      Scheduler scheduler(*decoder, tokenizer_, *find_chat_format("qwen3_5 without a grammar of calls"),
                           {kUnreadMs, 48, [this] { return now_ += 0.25; }, {folder.get()}});
       std::deque<std::unique_ptr<Job>> waiting;
       for (int step = 0; step < steps || !clients_.empty(); ++step) {

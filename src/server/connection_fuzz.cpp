@@ -31,7 +31,7 @@ const std::shared_ptr<const ft::api::ModelInfo>& model_info() {
   static const std::shared_ptr<const ft::api::ModelInfo> made = [] {
     auto model_info = std::make_shared<ft::api::ModelInfo>(ft::api::test::model_info());
     model_info->tokenizer = &*tokenizer, model_info->chat_template = &*chat_template;
-    model_info->chat_format = &ft::choose_chat_format("qwen3_5", chat_template->source());
+    model_info->chat_format = ft::find_chat_format("qwen3_5");
     model_info->eos = {8180, 8178};
     model_info->vocabulary = tokenizer->vocab_size(), model_info->context = 4096;
     return model_info;

@@ -56,6 +56,9 @@ struct ToolCallSyntax {
   /// As `body`, for a tool with one parameter, kTextParameter, whose text follows `format`. Null: as `body`.
   Result<std::string> (*text_body)(const std::string& tool, const TextFormat& format,
                                    const std::string& prefix, std::string& lark) = nullptr;
+  /// A call is the whole answer: no text is before it, and no other call after it. `openings` are then the
+  /// beginnings of an answer that is one.
+  bool whole_answer = false;
 };
 
 struct ChatFormat {
@@ -70,8 +73,11 @@ struct ChatFormat {
 /// Without reasoning, calls and fill-in-the-middle.
 extern const ChatFormat kPlainFormat;
 
-/// `family` is of models/family.h; `template_source` is empty without a chat template. A template that shows
-/// no known form of calls gets the family's format without a grammar of calls.
-const ChatFormat& choose_chat_format(std::string_view family, std::string_view template_source);
+/// The first format of `names` whose marks are in the template, which is empty without a chat template. The
+/// last name takes any template. Names are those of the table in chat_format.cpp; no names: kPlainFormat.
+const ChatFormat& choose_chat_format(std::span<const std::string_view> names,
+                                     std::string_view template_source);
+/// Null for a name that no format has.
+const ChatFormat* find_chat_format(std::string_view name);
 
 }  // namespace ft

@@ -134,15 +134,17 @@ TEST(ChatFormat, TheGrammarOfCallsIsWrittenByTheFormat) {
   EXPECT_FALSE(accepts(*grammar, "@@other abc;;"));
 }
 
-TEST(ChatFormat, IsChosenByFamilyAndTemplate) {
-  const auto chosen = [](std::string_view family, std::string_view source) {
-    return choose_chat_format(family, source).name;
+TEST(ChatFormat, IsChosenByTheNamesOfAFamilyAndByTheTemplate) {
+  const std::string_view qwen[] = {"qwen3_5", "hermes", "qwen3_5 without a grammar of calls"};
+  const std::string_view gemma[] = {"gemma4"}, other[] = {"no such format", "plain"};
+  const auto chosen = [](std::span<const std::string_view> names, std::string_view source) {
+    return choose_chat_format(names, source).name;
   };
-  EXPECT_EQ(chosen("qwen3_5", "<tool_call>\n<function="), kQwen35Format.name);
-  EXPECT_EQ(chosen("qwen3_5", "<tool_call>\n{\"name\": tool_call.name}"), kHermesFormat.name);
-  EXPECT_EQ(chosen("qwen3_5", ""), kQwen35FormatWithoutGrammar.name);
-  EXPECT_EQ(chosen("gemma4", "<tool_call>\n<function="), kGemma4Format.name) << "not by the template alone";
-  EXPECT_EQ(chosen("another", "<tool_call>\n<function="), kPlainFormat.name);
+  EXPECT_EQ(chosen(qwen, "<tool_call>\n<function="), kQwen35Format.name);
+  EXPECT_EQ(chosen(qwen, "<tool_call>\n{\"name\": tool_call.name}"), kHermesFormat.name);
+  EXPECT_EQ(chosen(qwen, ""), kQwen35FormatWithoutGrammar.name);
+  EXPECT_EQ(chosen(gemma, "<tool_call>\n<function="), kGemma4Format.name) << "not by the template alone";
+  EXPECT_EQ(chosen(other, "<tool_call>\n<function="), kPlainFormat.name);
   EXPECT_EQ(kQwen35FormatWithoutGrammar.calls.body, nullptr);
   EXPECT_EQ(kHermesFormat.reasoning.close, kQwen35Format.reasoning.close);
 }

@@ -156,10 +156,12 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     bodies += (i == 0 ? "" : " | ") + prefix;
   }
   const std::string more = form.between.empty() ? "" : json_quoted(form.between) + " ";
-  const std::string calls = rules.parallel ? fmt::format("call ({}call)*", more) : "call";
+  const bool several = rules.parallel && !form.whole_answer;
+  const std::string calls = several ? fmt::format("call ({}call)*", more) : "call";
   const bool text = !rules.required && rules.answer_schema.empty();
   std::string start = calls;
-  if (text) start = fmt::format("{} | {} | {} {}", kText, calls, kText, calls);
+  if (text && form.whole_answer) start = fmt::format("{} | {}", kText, calls);
+  if (text && !form.whole_answer) start = fmt::format("{} | {} | {} {}", kText, calls, kText, calls);
   if (!rules.required && !text) {
     FT_ASSIGN(const std::string answer, answer_rule(rules, lark));
     lark += fmt::format("{}: {}\n", kAnswer, answer);
@@ -172,7 +174,8 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     std::string openings;
     for (const std::string_view opening : form.openings)
       openings += (openings.empty() ? "" : "|") + escaped_for_lark(opening);
-    head += fmt::format("{}: /(?s:.+)/ & ~/(?s:.*)({})(?s:.*)/\n", kText, openings);
+    const char* before = form.whole_answer ? "\\s*" : "(?s:.*)";
+    head += fmt::format("{}: /(?s:.+)/ & ~/{}({})(?s:.*)/\n", kText, before, openings);
   }
   if (!form.quote.empty()) head += fmt::format("quote: {}\n", tag(form.quote, tokenizer));
   if (form.rules != nullptr) head += form.rules();

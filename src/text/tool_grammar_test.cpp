@@ -149,7 +149,8 @@ TEST(ToolGrammar, HermesCallsAreJson) {
 }
 
 TEST(ToolGrammar, TheFormIsTheTemplates) {
-  const auto chosen = [](std::string_view source) { return &choose_chat_format("qwen3_5", source); };
+  const std::string_view names[] = {"qwen3_5", "hermes", "qwen3_5 without a grammar of calls"};
+  const auto chosen = [&](std::string_view source) { return &choose_chat_format(names, source); };
   EXPECT_EQ(chosen("x '<tool_call>\\n<function=' y"), &kQwen35Format);
   EXPECT_EQ(chosen("x <tool_call>\n<function= y"), &kQwen35Format);
   EXPECT_EQ(chosen("<tool_call>\n{\"name\": tool_call.name}"), &kHermesFormat);

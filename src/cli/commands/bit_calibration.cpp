@@ -43,24 +43,24 @@ std::string module_of(const std::string& weight) {
   return weight.ends_with(kEnd) ? weight.substr(0, weight.size() - kEnd.size()) : weight;
 }
 
-/// The treatment of a tensor of the source.
-std::vector<std::string> modules_of(convert::Layout layout, const std::string& stored) {
+/// The modules that a tensor of the source becomes.
+std::vector<std::string> modules_of(const ConversionNames& all, const std::string& stored) {
   const std::string canonical = convert::canonical_name(stored);
   convert::ExpertPart part;
-  if (!convert::read_expert_part(layout, canonical, part)) return {module_of(convert::mlx_name(canonical))};
+  if (!convert::read_expert_part(all, canonical, part)) return {module_of(convert::mlx_name(all, canonical))};
   std::vector<std::string> names;
   if (part.projection == "gate_up_proj") {
     for (const char* half : {"gate_proj", "up_proj"})
-      names.push_back(module_of(convert::mlx_name(convert::expert_name(layout, part, half))));
+      names.push_back(module_of(convert::mlx_name(all, convert::expert_name(all, part, half))));
   } else {
-    names.push_back(module_of(convert::mlx_name(convert::expert_name(layout, part, part.projection))));
+    names.push_back(module_of(convert::mlx_name(all, convert::expert_name(all, part, part.projection))));
   }
   return names;
 }
 
-bool may_choose(const OutputTensor& tensor, convert::Layout layout) {
+bool may_choose(const OutputTensor& tensor, const ConversionNames& all) {
   if (tensor.how != OutputTensor::How::kEncode) return false;
-  const TensorKind kind = convert::kind_of(layout, convert::canonical_name(tensor.name), tensor.shape.size());
+  const TensorKind kind = convert::kind_of(all, convert::canonical_name(tensor.name), tensor.shape.size());
   return kind == TensorKind::kLinear || kind == TensorKind::kEmbedding || kind == TensorKind::kExperts;
 }
 
@@ -69,13 +69,13 @@ std::vector<Group> find_groups(const convert::Source& source, const convert::Pla
   for (const convert::OutputFile& file : plan.files) {
     if (file.name == convert::kHeadFile) continue;
     for (const OutputTensor& tensor : file.tensors) {
-      if (may_choose(tensor, plan.layout)) outputs[tensor.module()] = &tensor;
+      if (may_choose(tensor, *plan.names)) outputs[tensor.module()] = &tensor;
     }
   }
   std::vector<Group> groups;
   std::map<std::string, std::size_t> group_of;  // by module
   for (const SourceTensor& tensor : source.tensors) {
-    const std::vector<std::string> modules = modules_of(plan.layout, tensor.name);
+    const std::vector<std::string> modules = modules_of(*plan.names, tensor.name);
     if (tensor.matrix == nullptr || !outputs.contains(modules.front())) continue;
     const auto known = group_of.find(modules.front());
     if (known != group_of.end()) {

@@ -11,7 +11,7 @@
 #include "cli/commands/model_path.h"
 #include "cli/library/library.h"
 #include "hub/summary.h"
-#include "lab/synth_model.h"
+#include "models/synthetic/model.h"
 
 namespace ft::cli {
 namespace {

@@ -14,7 +14,7 @@
 #include "cli/library/whole_files.h"
 #include "hub/cache.h"
 #include "hub/settings.h"
-#include "lab/synth_model.h"
+#include "models/synthetic/model.h"
 #include "verify/matrix.h"
 
 namespace ft::cli {

@@ -15,7 +15,7 @@
 #include "cli/library/head_donors.h"
 #include "cli/library/library.h"
 #include "cli/terminal/report_json.h"
-#include "lab/synth_model.h"
+#include "models/synthetic/model.h"
 
 namespace ft::cli {
 namespace {

@@ -13,7 +13,8 @@
 #include "cli/library/heads.h"
 #include "drafters/registry.h"
 #include "hub/repository.h"
-#include "lab/synth_model.h"
+#include "models/family.h"
+#include "models/synthetic/model.h"
 #include "sched/admission.h"
 #include "sched/memory_plan.h"
 
@@ -189,7 +190,7 @@ Status load_text(const std::string& directory, LoadedModel& loaded) {
   } else {
     loaded.chat_template_problem = chat_template.error().message;
   }
-  loaded.chat_format = &choose_chat_format(loaded.model.facts.family,
+  loaded.chat_format = &choose_chat_format(chat_formats_of(loaded.model.facts.family),
                                            loaded.chat_template ? loaded.chat_template->source() : "");
   loaded.load_ms += since_ms(start);
   return {};

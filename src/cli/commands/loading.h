@@ -62,7 +62,7 @@ Status settle_backend(LoadedModel& loaded, const DecoderOptions& options);
 /// A drafting model must mean the same by every id of `own`; the reason otherwise.
 Status check_tokens(const std::string& directory, const Tokenizer& own);
 Result<Tokenizer> load_tokenizer(const ModelOptions& choice);
-/// The model of --model: a folder, a synthetic model (`synth:`, lab/synth_model.h) or, if `named` is
+/// The model of --model: a folder, a synthetic model (`synth:`, models/synthetic/model.h) or, if `named` is
 /// empty, the shipped one.
 Result<Model> load_named(const std::string& named, const LoadOptions& options = {});
 /// The folder of the tokenizer and template for that model. A synthetic model uses the shipped ones, whose

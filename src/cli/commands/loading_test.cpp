@@ -7,7 +7,7 @@
 #include "backends/metal/backend.h"
 #include "backends/metal/forwarding_device.h"
 #include "backends/metal/recorded_macs.h"
-#include "lab/synth_model.h"
+#include "models/synthetic/model.h"
 
 namespace ft::cli {
 namespace {

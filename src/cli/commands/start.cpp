@@ -24,7 +24,7 @@
 #include "cli/terminal/interrupt.h"
 #include "hub/repository.h"
 #include "lab/machine.h"
-#include "lab/synth_model.h"
+#include "models/synthetic/model.h"
 
 namespace ft::cli {
 namespace {

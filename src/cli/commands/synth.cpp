@@ -3,6 +3,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text_file.h"
 #include "base/text_layout.h"
@@ -11,7 +12,7 @@
 #include "cli/commands/subcommands.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/report_json.h"
-#include "lab/synth_checkpoint.h"
+#include "models/synthetic/checkpoint.h"
 
 namespace ft::cli {
 namespace {
@@ -45,10 +46,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
   if (options.layers > 0) synth.shape.layers = options.layers;
   set_width(options.bits, synth);
   synth.group = std::stoi(options.group);
-  if (options.mtp && synth.shape.gemma)
-    return Error{Code::kInvalid, "--mtp: Gemma 4 has no MTP head; omit the flag"};
+  if (options.mtp && !has_head(synth.shape))
+    return Error{Code::kInvalid, fmt::format("--mtp: {} has no MTP head; omit the flag", options.shape)};
   synth.seed = options.seed, synth.directory = options.out;
-  synth.mtp = !options.no_mtp && !synth.shape.gemma;
+  synth.mtp = !options.no_mtp && has_head(synth.shape);
   std::error_code ignored;
   if (!options.force && fs::exists(fs::path(options.out) / "config.json", ignored)) {
     return Error{Code::kInvalid,
@@ -93,10 +94,8 @@ Command synth_command() {
       "  foretoken bench --model /tmp/qwen3.5-4b --forced-acceptance 0.9,0.8,0.7 --temperature 0 --pairs 1\n"
       "  foretoken synth --shape tiny --bits 16 --seed 7 --no-mtp --out /tmp/tiny\n";
   command.flags.group("Checkpoint");
-  command.flags.add(
-      "shape", "NAME", reads_choice(options->shape, shape_names()),
-      "Model shape: tiny, tiny-experts, qwen3.5-0.8b (default), -2b, -4b, -9b, -27b, -35b-a3b, -122b-a10b, "
-      "gemma4-31b, -26b-a4b, -e4b or -e2b");
+  command.flags.add("shape", "NAME", reads_choice(options->shape, shape_names()),
+                    fmt::format("Model shape (default qwen3.5-0.8b): {}", fmt::join(shape_names(), ", ")));
   command.flags.add("bits", "N",
                     reads_choice(options->bits, {std::begin(kSynthWidths), std::end(kSynthWidths)}),
                     "Weight format: 4 (default), 8, 16 (bf16), mxfp4, mxfp8 or nvfp4");

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "models/blocks/rope.h"
 #include "models/dflash/config.h"
 #include "models/dflash/format.h"
 #include "models/weight_source.h"
@@ -89,10 +90,7 @@ class Builder {
     Attention attend;
     attend.k_norm = layers_[layer].k_norm;
     attend.heads = c_.heads, attend.kv_heads = c_.kv_heads, attend.head_dim = c_.head_dim;
-    attend.rotary = c_.head_dim;
-    for (int j = 0; j < c_.head_dim / 2; ++j)
-      attend.inverse_frequencies.push_back(
-          static_cast<float>(std::pow(c_.rope_theta, -2.0 * j / c_.head_dim)));
+    blocks::set_rope(attend, c_.rope);
     attend.eps = eps_;
     attend.scale = 1.0F / std::sqrt(static_cast<float>(c_.head_dim));
     attend.sliding_window = c_.windows[layer];

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "format/key_reader.h"
+#include "models/blocks/limits.h"
 
 namespace ft::dflash {
 namespace {
@@ -27,22 +28,6 @@ void read_shape(KeyReader& top, Config& config) {
   config.vocabulary = top.whole("vocab_size", 0, 1, 1 << 24);
   config.eps = top.real("rms_norm_eps", 1e-6, 0, 1);
   config.softcap = top.real("final_logit_softcapping", 0, 0, 1e6);
-}
-
-/// Only the plain rotation; a drafter with a stretched one would draft badly without a word.
-void read_rope(KeyReader& top, Config& config) {
-  config.rope_theta = top.real("rope_theta", 1e7, 1, 1e12);
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    const json& object = top.object(key);
-    KeyReader rope(object, top.where() + ": " + key);
-    config.rope_theta = rope.real("rope_theta", config.rope_theta, 1, 1e12);
-    const std::string type = rope.text("rope_type", rope.text("type", "default"));
-    if (type != "default")
-      top.fail(Code::kUnsupported,
-               fmt::format("{}: {}: rope_type '{}' is not supported; use a drafter with rope_type default",
-                           top.where(), key, type));
-    if (!rope.status().ok()) top.fail(rope.status().error().code, rope.status().error().message);
-  }
 }
 
 /// round(linspace(1, target - 3, layers)), or the middle layer for one.
@@ -128,7 +113,9 @@ Result<Config> Config::read(const format::ConfigFiles& files, const ModelFacts& 
   FT_TRY(top.status());
   Config config;
   read_shape(top, config);
-  read_rope(top, config);
+  config.rope = blocks::read_rope(
+      top,
+      {1e7, 1, config.head_dim, top.whole64("max_position_embeddings", 32768, 1, blocks::kMaxPositions)});
   read_attention(top, own, config);
   config.block = own.whole("block_size", top.whole("block_size", 16, 2, kMaxBlock), 2, kMaxBlock);
   config.block = std::min(config.block, own.whole("runtime_block_size", config.block, 2, kMaxBlock));

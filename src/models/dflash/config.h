@@ -5,13 +5,15 @@
 #include <string>
 #include <vector>
 
+#include "models/blocks/rope.h"
 #include "models/draft_network.h"
 
 namespace ft::dflash {
 
 struct Config final : DraftConfig {
   int hidden = 0, layers = 0, heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0, vocabulary = 0;
-  double eps = 1e-6, rope_theta = 1e7;
+  double eps = 1e-6;
+  blocks::Rope rope;            // theta 1e7
   int block = 16;               // rows of a trained block: the pending token and the masks
   std::int32_t mask_token = 0;  // its embedding takes the place of a token that is to be drafted
   double softcap = 0;           // of the logits; 0: none

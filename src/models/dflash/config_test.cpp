@@ -64,7 +64,7 @@ TEST(DflashConfig, WhatItCannotRunIsRefusedWithTheKey) {
       {with("\"sliding_window\": 64", "\"sliding_window\": null"), "sliding_window"},
       {with("\"block_size\"", "\"is_causal\": false, \"block_size\""), "causal"},
       {with("\"block_size\"", "\"attention_bias\": true, \"block_size\""), "attention_bias"},
-      {with("\"block_size\"", R"("rope_scaling": {"rope_type": "yarn"}, "block_size")"), "rope_type"},
+      {with("\"block_size\"", R"("rope_scaling": {"rope_type": "dynamic"}, "block_size")"), "rope_type"},
       {with("full_attention", "linear_attention"), "layer_types"},
   };
   for (const auto& [text, key] : wrong) {

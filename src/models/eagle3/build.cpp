@@ -2,11 +2,11 @@
 //   features rows of the target in, one feature for each out: the output of `fc`
 //   head      a token and a feature in; a draft, and the feature of the draft out
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <utility>
 #include <vector>
 
+#include "models/blocks/layers.h"
 #include "models/eagle3/config.h"
 #include "models/eagle3/format.h"
 #include "models/eagle3/vocabulary.h"
@@ -66,37 +66,19 @@ class Builder {
 
   Row attention(Row x, const std::string& layer) {
     const std::string prefix = layer + "self_attn.";
-    const int width = c_.heads * c_.head_dim, kv_width = c_.kv_heads * c_.head_dim;
-    const std::vector<Row> in = p_.linear(x, {source_.matrix(prefix + "q_proj", width, x.width),
-                                              source_.matrix(prefix + "k_proj", kv_width, x.width),
-                                              source_.matrix(prefix + "v_proj", kv_width, x.width)});
-    Attention attend;
-    attend.q = in[0], attend.k = in[1], attend.v = in[2];
-    if (source_.has(prefix + "q_norm")) {
-      attend.q_norm = source_.vector(prefix + "q_norm", c_.head_dim);
-      attend.k_norm = source_.vector(prefix + "k_norm", c_.head_dim);
-    }
-    attend.heads = c_.heads, attend.kv_heads = c_.kv_heads, attend.head_dim = c_.head_dim;
-    attend.rotary = c_.rotary;
-    for (int j = 0; j < c_.rotary / 2; ++j) {
-      attend.inverse_frequencies.push_back(static_cast<float>(std::pow(c_.rope_theta, -2.0 * j / c_.rotary)));
-    }
-    attend.eps = eps_, attend.scale = 1.0F / std::sqrt(static_cast<float>(c_.head_dim));
-    attend.sliding_window = c_.window;
-    const Weight o = source_.matrix(prefix + "o_proj", c_.hidden, width);
-    return p_.linear(p_.attend(std::move(attend)), {o})[0];
+    blocks::AttentionPart part;
+    part.heads = c_.heads, part.kv_heads = c_.kv_heads, part.head_dim = c_.head_dim;
+    part.hidden = c_.hidden, part.rope = &c_.rope, part.window = c_.window;
+    part.eps = eps_, part.qk_norm = source_.has(prefix + "q_norm");
+    return blocks::attention(p_, source_, x, prefix, part);
   }
 
   Row mlp(Row x, const std::string& layer) {
-    const std::string prefix = layer + "mlp.";
-    const Weight gate = source_.matrix(prefix + "gate_proj", c_.intermediate, c_.hidden);
-    const Weight up = source_.matrix(prefix + "up_proj", c_.intermediate, c_.hidden);
-    const Weight down = source_.matrix(prefix + "down_proj", c_.hidden, c_.intermediate);
-    const std::vector<Row> in = p_.linear(norm(x, layer + "post_attention_layernorm"), {gate, up});
-    return p_.add(x, p_.linear(p_.swiglu(in[0], in[1]), {down})[0]);
+    const Row in = norm(x, layer + "post_attention_layernorm");
+    return p_.add(x, blocks::mlp(p_, source_, in, layer + "mlp.", c_.intermediate));
   }
 
-  Row norm(Row x, const std::string& name) { return p_.norm(x, source_.vector(name, x.width), eps_); }
+  Row norm(Row x, const std::string& name) { return blocks::norm(p_, source_, x, name, eps_); }
 
   Program& p_;
   const Config& c_;

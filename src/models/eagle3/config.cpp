@@ -6,6 +6,7 @@
 
 #include "format/generation_config.h"
 #include "format/key_reader.h"
+#include "models/blocks/limits.h"
 
 namespace ft::eagle3 {
 namespace {
@@ -14,7 +15,8 @@ using format::in_quotes;
 using format::KeyReader;
 using nlohmann::json;
 
-constexpr int kMaxWidth = 1 << 20, kMaxHeads = 4096, kMaxHeadDim = 4096, kMaxLayers = 64;
+using blocks::kMaxHeadDim, blocks::kMaxHeads, blocks::kMaxWidth;
+constexpr int kMaxLayers = 64;
 
 void read_shape(KeyReader& sizes, Config& c) {
   c.hidden = sizes.whole("hidden_size", 0, 1, kMaxWidth);
@@ -34,30 +36,6 @@ void read_shape(KeyReader& sizes, Config& c) {
                sizes.find("num_key_value_heads"));
   }
   if (sizes.flag("use_sliding_window", false)) c.window = sizes.whole("sliding_window", 0, 1, 1 << 30);
-}
-
-/// Only the plain rotation; a drafter with a stretched one would draft badly without a word.
-void read_rope(KeyReader& sizes, Config& c) {
-  c.rope_theta = sizes.real("rope_theta", 1e4, 1, 1e15);
-  double factor = sizes.real("partial_rotary_factor", 1, 0, 1);
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    KeyReader rope(sizes.object(key), sizes.where() + "." + key);
-    c.rope_theta = rope.real("rope_theta", c.rope_theta, 1, 1e15);
-    factor = rope.real("partial_rotary_factor", factor, 0, 1);
-    const std::string type = rope.text("rope_type", rope.text("type", "default"));
-    if (type != "default") {
-      sizes.fail(Code::kUnsupported,
-                 fmt::format("{}.rope_type: expected default, found {}; use a drafter with "
-                             "plain rotation",
-                             rope.where(), in_quotes(type)));
-    }
-    if (!rope.status().ok()) sizes.fail(rope.status().error().code, rope.status().error().message);
-  }
-  c.rotary = static_cast<int>(c.head_dim * factor);
-  if (c.rotary % 2 != 0) {
-    sizes.fail("head_dim", fmt::format("a number of which the rotated part {} is even", c.rotary),
-               sizes.find("head_dim"));
-  }
 }
 
 void check_supported(KeyReader& top, KeyReader& sizes) {
@@ -135,7 +113,8 @@ Result<Config> Config::read(const format::ConfigFiles& files, const ModelFacts& 
   read_shape(sizes, c);
   FT_TRY(top.status());
   FT_TRY(sizes.status());
-  read_rope(sizes, c);
+  c.rope = blocks::read_rope(
+      sizes, {1e4, 1, c.head_dim, sizes.whole64("max_position_embeddings", 2048, 1, blocks::kMaxPositions)});
   c.draft_vocabulary =
       top.whole("draft_vocab_size", nested ? 32000 : c.vocabulary, 1, format::kMaxVocabulary);
   c.target_hidden = top.whole("target_hidden_size", c.hidden, 1, kMaxWidth);

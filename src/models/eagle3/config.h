@@ -3,6 +3,7 @@
 // are impossible or belong to another target; both name the key.
 #pragma once
 
+#include "models/blocks/rope.h"
 #include "models/draft_network.h"
 
 namespace ft::eagle3 {
@@ -12,8 +13,8 @@ struct Config final : DraftConfig {
   int vocabulary = 0;        // of the target
   int draft_vocabulary = 0;  // tokens that can be drafted; all of them: no map
   int target_hidden = 0;     // width of a captured row
-  int rotary = 0;            // rotated dims of an attention head
-  double eps = 1e-6, rope_theta = 1e4;
+  double eps = 1e-6;
+  blocks::Rope rope;
   int window = 0;                     // of its layers; 0: all
   bool norm_before_residual = false;  // the residual is the normed feature
   bool norm_before_fc = false;        // one norm over the captured rows side by side

@@ -39,8 +39,8 @@ TEST(Eagle3Config, ABoundaryIsTheOutputOfTheLayerBeforeIt) {
   EXPECT_EQ(config->captures.layers, (std::vector<int>{1, 5, 8}));
   EXPECT_EQ(config->draft_vocabulary, 4096);
   EXPECT_EQ(config->target_hidden, 320);
-  EXPECT_EQ(config->rope_theta, 20000);
-  EXPECT_EQ(config->rotary, 64);
+  EXPECT_EQ(config->rope.theta, 20000);
+  EXPECT_EQ(config->rope.rotary_dim, 64);
   EXPECT_TRUE(config->norm_before_residual);
   EXPECT_FALSE(config->norm_output);
   const Result<Config> usual = read(with(R"("eagle_aux_hidden_state_layer_ids": [2, 6, 9],)", ""));
@@ -80,7 +80,8 @@ TEST(Eagle3Config, WhatIsWrongIsNamed) {
       {R"("target_hidden_size": null)", R"("target_hidden_size": 640)", "hidden rows is 640"},
       {R"([2, 6, 9])", R"([2, "x"])", "eagle_aux_hidden_state_layer_ids"},
       {R"("draft_vocab_size": 4096)", R"("draft_vocab_size": 9000)", "draft_vocab_size: expected at most"},
-      {R"("rope_type": "default")", R"("rope_type": "yarn")", "rope_type: expected default, found 'yarn'"},
+      {R"("rope_type": "default")", R"("rope_type": "dynamic")",
+       "rope_type: expected default, linear, llama3 or yarn, found 'dynamic'"},
       {R"("hidden_act": "silu")", R"("hidden_act": "gelu")", "hidden_act: expected silu"},
       {R"("hidden_act": "silu")", R"("attention_bias": true)", "attention_bias: true"},
       {R"("num_key_value_heads": 4)", R"("num_key_value_heads": 3)", "a divisor of num_attention_heads 8"},

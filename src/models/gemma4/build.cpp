@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "models/blocks/layers.h"
+#include "models/blocks/trunk.h"
 #include "models/expert_weights.h"
 #include "models/gemma4/config.h"
 #include "models/gemma4/family.h"
@@ -32,11 +34,6 @@ class Builder {
   Builder(Program& program, const Config& config, WeightSource& source)
       : p_(program), config_(config), source_(source), eps_(static_cast<float>(config.rms_norm_eps)) {}
 
-  /// The embedding's rows, scaled.
-  Row embed(const Weight& table) {
-    return scale(p_.embed(table), config_.embedding_scale(config_.hidden_size));
-  }
-
   /// What per-layer embeddings give to all layers: by token and by the embedded row `x`.
   void embed_per_layer(Row x) {
     const int width = config_.per_layer_width * config_.num_layers;
@@ -52,7 +49,8 @@ class Builder {
     const std::string prefix = fmt::format("layers.{}.", number);
     const Row attended = attention(norm(x, prefix + "input_layernorm"), prefix + "self_attn.", layer);
     x = p_.add(x, norm(attended, prefix + "post_attention_layernorm"));
-    Row m = mlp(norm(x, prefix + "pre_feedforward_layernorm"), prefix + "mlp.", layer.intermediate);
+    Row m = blocks::mlp(p_, source_, norm(x, prefix + "pre_feedforward_layernorm"), prefix + "mlp.",
+                        layer.intermediate, Activation::kGeluTanh);
     if (config_.experts > 0) {
       m = p_.add(norm(m, prefix + "post_feedforward_layernorm_1"), experts(x, prefix));
     }
@@ -61,7 +59,7 @@ class Builder {
     return scale(x, scalar(prefix + "layer_scalar"));
   }
 
-  Row norm(Row x, const std::string& name) { return p_.norm(x, source_.norm(name, x.width), eps_); }
+  Row norm(Row x, const std::string& name) { return blocks::norm(p_, source_, x, name, eps_); }
 
  private:
   Row attention(Row x, const std::string& prefix, const LayerConfig& layer) {
@@ -97,14 +95,6 @@ class Builder {
     return p_.linear(out, {o})[0];
   }
 
-  Row mlp(Row x, const std::string& prefix, int width) {
-    const Weight gate = source_.matrix(prefix + "gate_proj", width, config_.hidden_size);
-    const Weight up = source_.matrix(prefix + "up_proj", width, config_.hidden_size);
-    const Weight down = source_.matrix(prefix + "down_proj", config_.hidden_size, width);
-    const std::vector<Row> in = p_.linear(x, {gate, up});
-    return p_.linear(p_.geglu(in[0], in[1]), {down})[0];
-  }
-
   /// Beside the dense MLP: the router reads the stream itself, the experts their own norm of it.
   Row experts(Row x, const std::string& prefix) {
     const double factor = 1 / std::sqrt(static_cast<double>(config_.hidden_size));
@@ -136,7 +126,7 @@ class Builder {
     return norm(p_.linear(gated, {projection})[0], prefix + "post_per_layer_input_norm");
   }
 
-  Row scale(Row x, float factor) { return factor == 1 ? x : p_.append(Scale{x, factor, {}}); }
+  Row scale(Row x, float factor) { return blocks::scale(p_, x, factor); }
   Row slice(Row x, int first, int width) { return p_.append(Slice{x, first, width, {}}); }
 
   /// The value of a stored scalar; 1 if it is absent, which status() reports.
@@ -157,26 +147,17 @@ class Builder {
 Status build(Model& model, const FamilyConfig& family_config, WeightSource& source,
              const LoadOptions& options) {
   const auto& config = static_cast<const Config&>(family_config);
-  model.embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
-  FT_ASSIGN(model.facts.tied, source.head_is_tied());
-  model.lm_head =
-      model.facts.tied ? model.embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
-  Program& p = model.target;
-  Builder build(p, config, source);
-  LayerCaptures captures(p, options.captures);
-  Row x = build.embed(model.embedding);
-  captures.after(-1, x);
-  if (config.per_layer_width > 0) build.embed_per_layer(x);
-  for (int i = 0; i < config.num_layers; ++i) {
-    x = build.layer(x, i);
-    captures.after(i, x);
-  }
-  const Row last = build.norm(x, "norm");
-  p.capture("hidden", last);
-  Logits logits;
-  logits.in = last, logits.lm_head = model.lm_head, logits.softcap = static_cast<float>(config.logit_softcap);
-  p.logits(std::move(logits));
-  p.sample();
+  FT_TRY(blocks::read_ends(model, source, config.vocab_size, config.hidden_size));
+  Builder builder(model.target, config, source);
+  blocks::Trunk trunk;
+  trunk.layers = config.num_layers, trunk.eps = static_cast<float>(config.rms_norm_eps);
+  trunk.embedding_scale = config.embedding_scale(config.hidden_size);
+  trunk.softcap = static_cast<float>(config.logit_softcap);
+  trunk.layer = [&](Row x, int number) {
+    if (number == 0 && config.per_layer_width > 0) builder.embed_per_layer(x);
+    return builder.layer(x, number);
+  };
+  blocks::build_trunk(model, source, options.captures, trunk);
   FT_TRY(source.status());
   model.mtp_head = examine_head(model, {}, source);
   return {};
@@ -187,11 +168,14 @@ Result<std::unique_ptr<FamilyConfig>> read(const format::ConfigFiles& files, con
   return std::unique_ptr<FamilyConfig>(std::make_unique<Config>(std::move(config)));
 }
 
+constexpr ConversionNames kConversion = {"language_model.", "switch_glu.", true, {}};
+constexpr std::string_view kChatFormats[] = {"gemma4"};
 constexpr std::string_view kModelTypes[] = {"gemma4", "gemma4_text"};
 
 }  // namespace
 
 // Norms multiply as they are stored, unlike those of earlier Gemma models.
-const Family kFamily = {"gemma4", kModelTypes, kPrefixes, kBareNames, read, nullptr, build};
+const Family kFamily = {"gemma4", kModelTypes, kPrefixes,   kBareNames,   read,
+                        nullptr,  build,       kConversion, kChatFormats, &kSynthetic};
 
 }  // namespace ft::gemma4

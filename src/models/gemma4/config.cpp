@@ -9,8 +9,9 @@
 #include "format/generation_config.h"
 #include "format/half.h"
 #include "format/key_reader.h"
+#include "models/blocks/limits.h"
+#include "models/blocks/sizes.h"
 #include "models/gemma4/config_layers.h"
-#include "models/sampling_defaults.h"
 #include "program/instructions.h"
 
 namespace ft::gemma4 {
@@ -21,12 +22,7 @@ using format::KeyReader;
 using format::kMaxVocabulary;
 using nlohmann::json;
 
-// Limits: several times those of the largest published model, and small enough that products of three stay
-// below 2^63.
-constexpr int kMaxWidth = 1 << 20;
-constexpr int kMaxHeads = 4096;
-constexpr int kMaxHeadDim = 4096;
-constexpr std::int64_t kMaxPositions = std::int64_t{1} << 40;
+using blocks::kMaxHeadDim, blocks::kMaxHeads, blocks::kMaxPositions, blocks::kMaxWidth;
 
 void read_sizes(KeyReader& text, Config& c) {
   c.vocab_size = text.whole("vocab_size", c.vocab_size, 1, kMaxVocabulary);
@@ -137,15 +133,11 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
   read_rope(text, "full_attention", c.full_rope);
   FT_TRY(text.status());
 
+  FT_ASSIGN(blocks::Ends ends, blocks::read_ends(files, top, text, nested, c.vocab_size, c));
+  c.eos_ids = std::move(ends.eos_ids), c.sampling = ends.sampling;
   KeyReader generation(*files.generation, files.generation_path());
-  format::add_end_ids(generation, c.vocab_size, c.eos_ids);
   read_ids(generation, "suppress_tokens", c.vocab_size, c.suppressed_ids);
-  c.sampling = read_sampling_defaults(generation);
   FT_TRY(generation.status());
-  format::add_end_ids(top, c.vocab_size, c.eos_ids);
-  if (nested) format::add_end_ids(text, c.vocab_size, c.eos_ids);
-  const std::optional<bool> tied = top.optional_flag("tie_word_embeddings");
-  c.tied = tied ? tied : text.optional_flag("tie_word_embeddings");
   c.rounds_scales = computes_in_bf16(top, text);
   FT_TRY(top.status());
   FT_TRY(text.status());

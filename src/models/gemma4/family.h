@@ -7,5 +7,6 @@
 namespace ft::gemma4 {
 
 extern const Family kFamily;
+extern const SyntheticModels kSynthetic;
 
 }  // namespace ft::gemma4

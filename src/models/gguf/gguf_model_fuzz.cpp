@@ -1,4 +1,5 @@
-// Any bytes as a GGUF file of a known architecture: its configuration, names and tokenizer are made or refused.
+// Any bytes as a GGUF file of a known architecture: its configuration, names and tokenizer are made or
+// refused.
 #include <nlohmann/json.hpp>
 #include <span>
 

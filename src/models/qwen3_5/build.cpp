@@ -1,10 +1,11 @@
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
-#include <numbers>
 #include <numeric>
 #include <utility>
 
+#include "models/blocks/layers.h"
+#include "models/blocks/moe.h"
+#include "models/blocks/trunk.h"
 #include "models/head_doctor.h"
 #include "models/qwen3_5/config.h"
 #include "models/qwen3_5/family.h"
@@ -15,38 +16,6 @@
 
 namespace ft::qwen3_5 {
 namespace {
-
-/// Inverse frequencies of the rotated pairs and the factor on cos and sin; YaRN as in transformers' rope
-/// utilities.
-std::vector<float> inverse_frequencies(const RopeConfig& rope) {
-  std::vector<float> frequencies;
-  const int half = rope.rotary_dim / 2;
-  const auto dims = static_cast<double>(rope.rotary_dim);
-  const auto correction = [&](double rotations) {
-    return dims *
-           std::log(static_cast<double>(rope.original_positions) / (rotations * 2 * std::numbers::pi)) /
-           (2 * std::log(rope.theta));
-  };
-  double low = 0;
-  double high = 0;
-  if (rope.yarn) {
-    low = correction(rope.beta_fast);
-    high = correction(rope.beta_slow);
-    if (rope.truncate) low = std::floor(low), high = std::ceil(high);
-    low = std::max(low, 0.0);
-    high = std::min(high, dims - 1);
-    if (low == high) high += 0.001;
-  }
-  for (int j = 0; j < half; ++j) {
-    double frequency = std::pow(rope.theta, -2.0 * j / dims);
-    if (rope.yarn) {
-      const double ramp = std::clamp((j - low) / (high - low), 0.0, 1.0);
-      frequency = frequency / rope.factor * ramp + frequency * (1 - ramp);
-    }
-    frequencies.push_back(static_cast<float>(frequency));
-  }
-  return frequencies;
-}
 
 /// The axis that turns each frequency: interleaved T H W T H W ... up to three times each section, then T; or
 /// section after section.
@@ -78,29 +47,14 @@ class Builder {
         axes_(axes) {}
 
   Row attention(Row x, const std::string& prefix) {
-    const int heads = config_.num_heads;
-    const int kv_width = config_.num_kv_heads * config_.head_dim;
-    const int q_width = heads * config_.head_dim * (config_.attn_output_gate ? 2 : 1);
-    const Weight q = source_.matrix(prefix + "q_proj", q_width, config_.hidden_size);
-    const Weight k = source_.matrix(prefix + "k_proj", kv_width, config_.hidden_size);
-    const Weight v = source_.matrix(prefix + "v_proj", kv_width, config_.hidden_size);
-    const Weight o = source_.matrix(prefix + "o_proj", config_.hidden_size, heads * config_.head_dim);
-    const std::vector<Row> in = p_.linear(x, {q, k, v});
-    Attention attend;
-    attend.q = in[0], attend.k = in[1], attend.v = in[2];
-    attend.q_norm = source_.norm(prefix + "q_norm", config_.head_dim);
-    attend.k_norm = source_.norm(prefix + "k_norm", config_.head_dim);
-    attend.heads = heads;
-    attend.kv_heads = config_.num_kv_heads;
-    attend.head_dim = config_.head_dim;
-    attend.rotary = config_.rope.rotary_dim;
-    attend.inverse_frequencies = inverse_frequencies(config_.rope);
-    if (axes_) attend.frequency_axes = frequency_axes(config_.rope);
-    attend.rotary_scale = config_.rope.yarn ? static_cast<float>(config_.rope.attention_factor) : 1;
-    attend.eps = eps_;
-    attend.scale = 1.0F / std::sqrt(static_cast<float>(config_.head_dim));
-    attend.gated = config_.attn_output_gate;
-    return p_.linear(p_.attend(std::move(attend)), {o})[0];
+    blocks::AttentionPart part;
+    part.heads = config_.num_heads, part.kv_heads = config_.num_kv_heads, part.head_dim = config_.head_dim;
+    part.hidden = config_.hidden_size;
+    part.rope = &config_.rope;
+    if (axes_) part.frequency_axes = frequency_axes(config_.rope);
+    part.eps = eps_;
+    part.gated = config_.attn_output_gate, part.qk_norm = true;
+    return blocks::attention(p_, source_, x, prefix, part);
   }
 
   Row gated_delta(Row x, const std::string& prefix) {
@@ -127,37 +81,10 @@ class Builder {
     return p_.linear(p_.gated_norm(y, in[1], norm, eps_), {out})[0];
   }
 
-  Row mlp(Row x, const std::string& prefix) {
-    const Weight gate = source_.matrix(prefix + "gate_proj", config_.intermediate_size, config_.hidden_size);
-    const Weight up = source_.matrix(prefix + "up_proj", config_.intermediate_size, config_.hidden_size);
-    const Weight down = source_.matrix(prefix + "down_proj", config_.hidden_size, config_.intermediate_size);
-    const std::vector<Row> in = p_.linear(x, {gate, up});
-    return p_.linear(p_.swiglu(in[0], in[1]), {down})[0];
-  }
-
-  /// Routed experts, and one that every row passes, with a gate. The order keeps barriers few.
   Row experts(Row x, const std::string& layer) {
     const MoeConfig& moe = config_.moe;
-    const std::int64_t hidden = config_.hidden_size;
-    const std::string prefix = layer + ".mlp.", shared = prefix + "shared_expert.";
-    const Weight router = source_.matrix(prefix + "gate", moe.experts, hidden);
-    const Weight gate = source_.matrix(shared + "gate_proj", moe.shared_size, hidden);
-    const Weight up = source_.matrix(shared + "up_proj", moe.shared_size, hidden);
-    const Weight down = source_.matrix(shared + "down_proj", hidden, moe.shared_size);
-    const Weight shared_gate = source_.matrix(prefix + "shared_expert_gate", 1, hidden);
-    const std::vector<Row> in = p_.linear(x, {router, gate, up, shared_gate});
-    const Row inner = p_.swiglu(in[1], in[2]);
-    MoeMlp routed;
-    routed.in = x;
-    routed.routes = p_.append(TopKRouter{in[0], moe.experts_per_token, moe.norm_topk, {}, {}});
-    ExpertWeights weights =
-        read_experts(source_, expert_names(layer), {moe.experts, hidden, moe.expert_size});
-    routed.gate = std::move(weights.gate);
-    routed.up = std::move(weights.up);
-    routed.down = std::move(weights.down);
-    const Row everyone = p_.linear(inner, {down})[0];
-    const Row out = p_.append(std::move(routed));
-    return p_.add(out, p_.append(SigmoidGate{everyone, in[3], {}}));
+    return blocks::moe(p_, source_, x, layer,
+                       {moe.experts, moe.experts_per_token, moe.expert_size, moe.shared_size, moe.norm_topk});
   }
 
   /// `prefix` without a dot.
@@ -166,10 +93,12 @@ class Builder {
     x = p_.add(x, full_attention ? attention(in, prefix + ".self_attn.")
                                  : gated_delta(in, prefix + ".linear_attn."));
     const Row after = norm(x, prefix + ".post_attention_layernorm");
-    return p_.add(x, config_.moe.experts > 0 ? experts(after, prefix) : mlp(after, prefix + ".mlp."));
+    return p_.add(x, config_.moe.experts > 0
+                         ? experts(after, prefix)
+                         : blocks::mlp(p_, source_, after, prefix + ".mlp.", config_.intermediate_size));
   }
 
-  Row norm(Row x, const std::string& name) { return p_.norm(x, source_.norm(name, x.width), eps_); }
+  Row norm(Row x, const std::string& name) { return blocks::norm(p_, source_, x, name, eps_); }
 
  private:
   Program& p_;
@@ -179,20 +108,17 @@ class Builder {
   bool axes_;
 };
 
-void build_target(Program& p, const Config& config, WeightSource& source, const Model& model,
+void build_target(Model& model, const Config& config, WeightSource& source,
                   std::span<const CapturedLayers> wanted) {
-  Builder build(p, config, source, model.vision.has_value());
-  LayerCaptures captures(p, wanted);
-  Row x = p.embed(model.embedding);
-  captures.after(-1, x);
-  for (std::size_t i = 0; i < config.layer_types.size(); ++i) {
-    x = build.layer(x, fmt::format("layers.{}", i), config.layer_types[i] == LayerType::kFullAttention);
-    captures.after(static_cast<int>(i), x);
-  }
-  const Row last = build.norm(x, "norm");
-  p.capture("hidden", config.mtp.base_hidden_pre_norm ? x : last);
-  p.logits(last, model.lm_head);
-  p.sample();
+  Builder build(model.target, config, source, model.vision.has_value());
+  blocks::Trunk trunk;
+  trunk.layers = config.num_layers, trunk.eps = static_cast<float>(config.rms_norm_eps);
+  trunk.captures_before_norm = config.mtp.base_hidden_pre_norm;
+  trunk.layer = [&](Row x, int i) {
+    const bool full = config.layer_types[static_cast<std::size_t>(i)] == LayerType::kFullAttention;
+    return build.layer(x, fmt::format("layers.{}", i), full);
+  };
+  blocks::build_trunk(model, source, wanted, trunk);
 }
 
 /// The draft vocabulary of the MTP head.
@@ -263,7 +189,7 @@ HeadReport examine(const Model& model, const Config& config, WeightSource& sourc
                   config.num_kv_heads, config.head_dim,    config.attn_output_gate};
   sizes.experts = config.moe.experts;
   sizes.expert = config.moe.expert_size, sizes.shared = config.moe.shared_size;
-  sizes.layout = expert_layout(source, expert_names("mtp.layers.0"));
+  sizes.layout = expert_layout(source, blocks::expert_names("mtp.layers.0"));
   const std::vector<HeadTensor> tensors = head_tensors(sizes);
   const auto settle_norms = [&]() -> Result<std::string> {
     const std::size_t before = source.index().warnings().size();
@@ -278,12 +204,9 @@ HeadReport examine(const Model& model, const Config& config, WeightSource& sourc
 Status build(Model& model, const FamilyConfig& family_config, WeightSource& source,
              const LoadOptions& options) {
   const auto& config = static_cast<const Config&>(family_config);
-  model.embedding = source.matrix("embed_tokens", config.vocab_size, config.hidden_size);
-  FT_ASSIGN(model.facts.tied, source.head_is_tied());
-  model.lm_head =
-      model.facts.tied ? model.embedding : source.matrix("lm_head", config.vocab_size, config.hidden_size);
+  FT_TRY(blocks::read_ends(model, source, config.vocab_size, config.hidden_size));
   FT_TRY(build_vision(model, config, source));
-  build_target(model.target, config, source, model, options.captures);
+  build_target(model, config, source, options.captures);
   FT_TRY(source.status());
   model.mtp_head = examine(model, config, source);
   if (!model.mtp_head.usable()) return {};
@@ -318,10 +241,15 @@ Result<float> norm_offset(format::WeightIndex& index, const FamilyConfig& family
   return shifted ? 0.0F : 1.0F;
 }
 
+constexpr std::string_view kOneLess[] = {".input_layernorm.weight", ".post_attention_layernorm.weight",
+                                         ".q_norm.weight", ".k_norm.weight"};
+constexpr ConversionNames kConversion = {"language_model.", "switch_mlp.", false, kOneLess};
+constexpr std::string_view kChatFormats[] = {"qwen3_5", "hermes", "qwen3_5 without a grammar of calls"};
 constexpr std::string_view kModelTypes[] = {"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"};
 
 }  // namespace
 
-const Family kFamily = {"qwen3_5", kModelTypes, kPrefixes, kBareNames, read, norm_offset, build};
+const Family kFamily = {"qwen3_5",   kModelTypes, kPrefixes,   kBareNames,   read,
+                        norm_offset, build,       kConversion, kChatFormats, &kSynthetic};
 
 }  // namespace ft::qwen3_5

@@ -9,8 +9,9 @@
 #include "format/generation_config.h"
 #include "format/key_reader.h"
 #include "format/tensor.h"
+#include "models/blocks/limits.h"
+#include "models/blocks/sizes.h"
 #include "models/qwen3_5/config_sections.h"
-#include "models/sampling_defaults.h"
 
 namespace ft::qwen3_5 {
 namespace {
@@ -20,13 +21,7 @@ using format::KeyReader;
 using format::kMaxVocabulary;
 using nlohmann::json;
 
-// Limits: several times those of the largest published model, and small enough that products of three stay
-// below 2^63.
-constexpr int kMaxWidth = 1 << 20;
-constexpr int kMaxLayers = 1024;
-constexpr int kMaxHeads = 4096;
-constexpr int kMaxHeadDim = 4096;
-constexpr std::int64_t kMaxPositions = std::int64_t{1} << 40;
+using blocks::kMaxHeadDim, blocks::kMaxHeads, blocks::kMaxLayers, blocks::kMaxPositions, blocks::kMaxWidth;
 
 void read_sizes(KeyReader& text, Config& c) {
   const bool moe = c.moe_family;
@@ -57,10 +52,8 @@ void read_sizes(KeyReader& text, Config& c) {
               "a divisor of linear_num_value_heads " + std::to_string(c.linear_value_heads),
               text.find("linear_num_key_heads"));
   }
-  if (const std::string act = text.text("hidden_act", "silu"); act != "silu") {
-    text.fail(Code::kUnsupported, text.where() + ".hidden_act: expected silu, found " + in_quotes(act) +
-                                      "; use a model of a supported family");
-  }
+  if (const std::string act = text.text("hidden_act", "silu"); act != "silu")
+    blocks::refuse(text, "hidden_act", "silu", in_quotes(act));
 }
 
 void read_moe(KeyReader& text, Config& c) {
@@ -140,16 +133,9 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
   FT_TRY(text.status());
   FT_TRY(read_rope(text, c));
 
-  KeyReader generation(*files.generation, files.generation_path());
-  format::add_end_ids(generation, c.vocab_size, c.eos_ids);
-  c.sampling = read_sampling_defaults(generation);
-  FT_TRY(generation.status());
-  format::add_end_ids(top, c.vocab_size, c.eos_ids);
-  if (nested) format::add_end_ids(text, c.vocab_size, c.eos_ids);
+  FT_ASSIGN(blocks::Ends ends, blocks::read_ends(files, top, text, nested, c.vocab_size, c));
+  c.eos_ids = std::move(ends.eos_ids), c.sampling = ends.sampling;
   c.bos_id = text.optional_whole("bos_token_id", 0, c.vocab_size - 1);
-  const std::optional<bool> tied = top.optional_flag("tie_word_embeddings");
-  c.tied = tied ? tied : text.optional_flag("tie_word_embeddings");
-  FT_TRY(top.status());
   FT_TRY(text.status());
 
   KeyReader runtime(*files.runtime, files.runtime_path());

@@ -12,26 +12,16 @@
 #include "base/result.h"
 #include "format/config_files.h"
 #include "images/picture.h"
+#include "models/blocks/rope.h"
 #include "models/family.h"
 
 namespace ft::qwen3_5 {
 
 enum class LayerType { kLinearAttention, kFullAttention };
 
-struct RopeConfig {
-  bool yarn = false;  // rope_type "yarn"; otherwise "default"
-  double theta = 1e7;
-  double partial_factor = 0.25;                   // fraction of head_dim that is rotated
-  int rotary_dim = 64;                            // even; head_dim * partial_factor, rounded down
+struct RopeConfig : blocks::Rope {                // default or yarn, theta 1e7, a quarter of a head
   std::vector<int> mrope_section = {11, 11, 10};  // (3), sums to rotary_dim / 2
   bool mrope_interleaved = true;
-  // yarn only
-  double factor = 1.0;
-  std::int64_t original_positions = 0;  // original_max_position_embeddings
-  double beta_fast = 32.0;
-  double beta_slow = 1.0;
-  double attention_factor = 1.0;  // factor on cos and sin; 0.1 * ln(factor) + 1 unless given
-  bool truncate = true;           // the correction range is cut to whole dimensions
 };
 
 /// How the MTP head was stored and what it takes (mtplx_* keys of config.json and mtplx_runtime.json).

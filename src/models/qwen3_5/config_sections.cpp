@@ -15,31 +15,6 @@ using format::in_quotes;
 using format::KeyReader;
 using nlohmann::json;
 
-constexpr double kMaxTheta = 1e15;
-constexpr double kMaxFactor = 65536;
-
-double yarn_scale(double factor, double mscale) {
-  return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
-}
-
-void read_yarn(KeyReader& keys, RopeConfig& rope, std::int64_t max_positions) {
-  rope.yarn = true;
-  rope.factor = keys.real("factor", 0.0, 1.0, kMaxFactor);
-  if (keys.find("factor") == nullptr) keys.fail("factor", "the factor of yarn", nullptr);
-  rope.original_positions =
-      keys.whole64("original_max_position_embeddings", max_positions, 1, std::int64_t{1} << 40);
-  rope.beta_fast = keys.real("beta_fast", 32.0, 1e-6, 1e6);
-  rope.beta_slow = keys.real("beta_slow", 1.0, 1e-6, 1e6);
-  rope.truncate = keys.flag("truncate", true);
-  // mscale pairs come from DeepSeek's configs; transformers' yarn reads them this way.
-  const double mscale = keys.real("mscale", 0.0, 0.0, 100.0);
-  const double mscale_all = keys.real("mscale_all_dim", 0.0, 0.0, 100.0);
-  const double derived = mscale > 0 && mscale_all > 0
-                             ? yarn_scale(rope.factor, mscale) / yarn_scale(rope.factor, mscale_all)
-                             : yarn_scale(rope.factor, 1.0);
-  rope.attention_factor = keys.real("attention_factor", derived, 1e-6, 1e6);
-}
-
 void read_mrope(KeyReader& keys, RopeConfig& rope) {
   rope.mrope_interleaved = keys.flag("mrope_interleaved", true);
   const json* section = keys.find("mrope_section");
@@ -91,30 +66,12 @@ void read_contract(KeyReader& contract, MtpContract& mtp) {
 
 Status read_rope(KeyReader& text, Config& config) {
   RopeConfig& rope = config.rope;
-  const bool modern = text.find("rope_parameters") != nullptr;
-  const char* name = modern ? "rope_parameters" : "rope_scaling";
+  static_cast<blocks::Rope&>(rope) =
+      blocks::read_rope(text, {1e7, 0.25, config.head_dim, config.max_positions});
+  FT_TRY(text.status());
+  const char* name = text.find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
   KeyReader keys(text.object(name), text.where() + (text.where().ends_with(".json") ? ": " : ".") + name);
-  FT_TRY(text.status());
-
-  rope.theta = keys.real("rope_theta", text.real("rope_theta", 1e7, 1.0, kMaxTheta), 1.0, kMaxTheta);
-  rope.partial_factor =
-      keys.real("partial_rotary_factor", text.real("partial_rotary_factor", 0.25, 1e-6, 1.0), 1e-6, 1.0);
-  rope.rotary_dim = static_cast<int>(config.head_dim * rope.partial_factor);
-  if (rope.rotary_dim < 2 || rope.rotary_dim % 2 != 0) {
-    keys.fail("partial_rotary_factor",
-              "a factor that makes an even number of the " + std::to_string(config.head_dim) +
-                  " dimensions of an attention head",
-              keys.find("partial_rotary_factor"));
-  }
-  const std::string type = keys.text("rope_type", keys.text("type", "default"));
-  if (type == "yarn") {
-    read_yarn(keys, rope, config.max_positions);
-  } else if (type != "default" && type != "mrope") {
-    keys.fail(Code::kUnsupported, keys.where() + ".rope_type: expected default or yarn, found " +
-                                      in_quotes(type) + "; use a model with one of these");
-  }
   read_mrope(keys, rope);
-  FT_TRY(text.status());
   return keys.status();
 }
 

@@ -42,7 +42,7 @@ TEST(Config, AbsentKeysTakeTheDefaultsOfTheFamily) {
   EXPECT_TRUE(dense->attn_output_gate);
   EXPECT_EQ(dense->rope.theta, 1e7);
   EXPECT_EQ(dense->rope.rotary_dim, 64);
-  EXPECT_FALSE(dense->rope.yarn);
+  EXPECT_EQ(dense->rope.type, blocks::RopeType::kDefault);
   EXPECT_EQ(dense->mtp.layers, 1);
   EXPECT_FALSE(dense->tied.has_value());
   auto moe = parse(R"({"model_type":"qwen3_5_moe"})");
@@ -105,7 +105,7 @@ TEST(Config, AllThreeSpellingsOfTheRotaryParametersMeanTheSame) {
     ASSERT_TRUE(config.ok()) << config.error().message;
     EXPECT_EQ(config->rope.theta, 5e5) << keys;
     EXPECT_EQ(config->rope.rotary_dim, 128) << keys;
-    EXPECT_FALSE(config->rope.yarn);
+    EXPECT_EQ(config->rope.type, blocks::RopeType::kDefault);
   }
 }
 
@@ -114,7 +114,7 @@ TEST(Config, YarnTakesItsFactorAndDerivesTheAttentionFactor) {
       R"("rope_parameters":{"rope_type":"yarn","factor":4,"original_max_position_embeddings":262144,
       "mrope_section":[11,11,10]})");
   ASSERT_TRUE(yarn.ok()) << yarn.error().message;
-  EXPECT_TRUE(yarn->rope.yarn);
+  EXPECT_EQ(yarn->rope.type, blocks::RopeType::kYarn);
   EXPECT_EQ(yarn->rope.factor, 4.0);
   EXPECT_EQ(yarn->rope.original_positions, 262144);
   EXPECT_DOUBLE_EQ(yarn->rope.attention_factor, 0.1 * std::log(4.0) + 1.0);

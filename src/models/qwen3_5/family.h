@@ -7,5 +7,6 @@
 namespace ft::qwen3_5 {
 
 extern const Family kFamily;
+extern const SyntheticModels kSynthetic;
 
 }  // namespace ft::qwen3_5

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "models/blocks/moe.h"
+
 namespace ft::qwen3_5 {
 namespace {
 
@@ -41,7 +43,7 @@ void add_layer(std::vector<HeadTensor>& list, const std::string& prefix, const H
   if (!moe) return;
   matrix("mlp.gate", s.experts, s.hidden);
   matrix("mlp.shared_expert_gate", 1, s.hidden);
-  const ExpertNames names = expert_names(prefix.substr(0, prefix.size() - 1));
+  const ExpertNames names = blocks::expert_names(prefix.substr(0, prefix.size() - 1));
   for (HeadTensor& tensor : expert_tensors(s.layout, names, {s.experts, s.hidden, s.expert}))
     list.push_back(std::move(tensor));
 }
@@ -55,10 +57,6 @@ const std::array<format::NamePrefixes, 7> kPrefixes = {{{"mtp.", kOfMtp},
                                                         {"blocks.", kOfVision},
                                                         {"merger.", kOfVision},
                                                         {"", kOfTarget}}};
-
-ExpertNames expert_names(const std::string& layer) {
-  return {layer, layer + ".mlp.experts.", layer + ".mlp.switch_mlp.", layer + ".mlp.experts."};
-}
 
 std::vector<HeadTensor> head_tensors(const HeadSizes& sizes) {
   std::vector<HeadTensor> list = {{"mtp.pre_fc_norm_embedding", Kind::kNorm, 1, sizes.hidden},

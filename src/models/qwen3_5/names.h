@@ -18,9 +18,6 @@ namespace ft::qwen3_5 {
 extern const std::array<format::NamePrefixes, 7> kPrefixes;
 inline constexpr std::array<std::string_view, 2> kBareNames = {"A_log", "bias"};
 
-/// `layer`: "layers.3", "mtp.layers.0".
-ExpertNames expert_names(const std::string& layer);
-
 /// The sizes that the shapes of the MTP head depend on.
 struct HeadSizes {
   int layers = 1;

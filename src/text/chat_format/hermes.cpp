@@ -23,22 +23,9 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
   return CallBody{fmt::format("{} {} \"}}\\n\"", json_quoted(head), arguments), rules.unenforced()};
 }
 
-/// The text is a JSON string, in which a Lark grammar cannot be kept.
 Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
                               std::string& lark) {
-  if (format.syntax != "regex") {
-    return Error{
-        Code::kUnsupported,
-        fmt::format("this model writes the input of '{}' as a JSON string, which cannot follow a Lark "
-                    "grammar; use a regex, or omit the format",
-                    tool)};
-  }
-  const Json text{{"type", "string"}, {"pattern", "^(" + format.definition + ")$"}};
-  const Json schema{{"type", "object"},
-                    {"properties", {{kTextParameter, text}}},
-                    {"required", Json::array({kTextParameter})},
-                    {"additionalProperties", false}};
-  lark += fmt::format("{}_json: {}\n", prefix, json_rule(schema, SchemaRule::kStrict));
+  FT_TRY(add_json_text_rule(tool, format, prefix, lark));
   const std::string head = fmt::format("\n{{\"name\": {}, \"arguments\": ", json_quoted(tool));
   return fmt::format("{} {}_json \"}}\\n\"", json_quoted(head), prefix);
 }
@@ -54,6 +41,24 @@ constexpr ChatFormat of_qwen(ChatFormat format) {
 }  // namespace
 
 const ChatFormat kHermesFormat = of_qwen(kQwen35Format);
+
+Status add_json_text_rule(const std::string& tool, const TextFormat& format, const std::string& prefix,
+                          std::string& lark) {
+  if (format.syntax != "regex") {
+    return Error{
+        Code::kUnsupported,
+        fmt::format("this model writes the input of '{}' as a JSON string, which cannot follow a Lark "
+                    "grammar; use a regex, or leave the format out",
+                    tool)};
+  }
+  const Json text{{"type", "string"}, {"pattern", "^(" + format.definition + ")$"}};
+  const Json schema{{"type", "object"},
+                    {"properties", {{kTextParameter, text}}},
+                    {"required", Json::array({kTextParameter})},
+                    {"additionalProperties", false}};
+  lark += fmt::format("{}_json: {}\n", prefix, json_rule(schema, SchemaRule::kStrict));
+  return {};
+}
 
 bool is_hermes_template(std::string_view source) {
   const size_t tag = source.find(qwen3_5_tags::kCallOpen);

@@ -2,6 +2,7 @@
 // {"name": NAME, "arguments": {...}}.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "text/chat_format.h"
@@ -9,6 +10,11 @@
 namespace ft {
 
 extern const ChatFormat kHermesFormat;
+
+/// Appends the rule `prefix`_json: an object whose one parameter is a text that follows `format`. Only a
+/// regex can be kept in a JSON string.
+Status add_json_text_rule(const std::string& tool, const TextFormat& format, const std::string& prefix,
+                          std::string& lark);
 
 bool is_hermes_template(std::string_view source);
 

@@ -1,0 +1,54 @@
+#include "text/chat_format/llama3_json.h"
+
+#include <fmt/format.h>
+
+#include "text/chat_format/hermes.h"
+#include "text/chat_format/llama3_json_parser.h"
+#include "text/json_text.h"
+#include "text/schema_lark.h"
+
+namespace ft {
+
+namespace {
+
+Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+  SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
+  const std::string parameters = rules.value(function.parameters.root());
+  rules.finish();
+  const std::string head = fmt::format("{}, \"parameters\": ", json_quoted(function.name));
+  return CallBody{fmt::format("{} {}", json_quoted(head), parameters), rules.unenforced()};
+}
+
+Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
+                              std::string& lark) {
+  FT_TRY(add_json_text_rule(tool, format, prefix, lark));
+  const std::string head = fmt::format("{}, \"parameters\": ", json_quoted(tool));
+  return fmt::format("{} {}_json", json_quoted(head), prefix);
+}
+
+std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
+  return std::make_unique<Llama3JsonParser>(std::move(schemas));
+}
+
+constexpr std::string_view kOpenings[] = {"{\"name\""};
+constexpr std::string_view kSpecialTokens[] = {Llama3JsonParser::kTag};
+
+constexpr ToolCallSyntax calls() {
+  ToolCallSyntax form;
+  form.begin = "{\"name\": ", form.end = "}";
+  form.openings = kOpenings;
+  form.parser = make_parser, form.body = call_body, form.text_body = text_body;
+  form.whole_answer = true;
+  return form;
+}
+
+}  // namespace
+
+constinit const ChatFormat kLlama3JsonFormat = {"llama3_json", {}, calls(), {}, kSpecialTokens};
+
+bool is_llama3_json_template(std::string_view source) {
+  const auto has = [&](std::string_view part) { return source.find(part) != std::string_view::npos; };
+  return has("<|start_header_id|>") && has("\"parameters\": ") && has("{\"name\": ");
+}
+
+}  // namespace ft
