@@ -66,14 +66,14 @@ Verdict begins_call(std::string_view text, const ToolSchemas& schemas, size_t& a
 
 }  // namespace
 
-void Llama3JsonParser::push(std::string_view text, std::vector<ToolEvent>& out) {
+void Llama3JsonParser::push(std::string_view text, std::vector<AnswerEvent>& out) {
   held_ += text;
   while (step(out)) {
   }
 }
 
 /// False: more text is needed.
-bool Llama3JsonParser::step(std::vector<ToolEvent>& out) {
+bool Llama3JsonParser::step(std::vector<AnswerEvent>& out) {
   if (state_ == State::kText) {
     content(out);
     return false;
@@ -111,22 +111,22 @@ bool Llama3JsonParser::step(std::vector<ToolEvent>& out) {
   return false;
 }
 
-bool Llama3JsonParser::take_call(std::string_view json, std::vector<ToolEvent>& out) {
+bool Llama3JsonParser::take_call(std::string_view json, std::vector<AnswerEvent>& out) {
   const std::optional<HermesCall> call = parse_hermes_call(json);
   if (!call) return false;
   ++calls_;
-  out.push_back({ToolEvent::Kind::kBegin, call->name});
-  out.push_back({ToolEvent::Kind::kArguments, call->arguments});
-  out.push_back({ToolEvent::Kind::kEnd, ""});
+  emit(AnswerEvent::Kind::kToolBegin, call->name, out);
+  emit(AnswerEvent::Kind::kToolArguments, call->arguments, out);
+  emit(AnswerEvent::Kind::kToolEnd, "", out);
   return true;
 }
 
-void Llama3JsonParser::finish(bool cut, std::vector<ToolEvent>& out) {
+void Llama3JsonParser::finish(bool cut, std::vector<AnswerEvent>& out) {
   if (state_ == State::kCall && cut) {
     if (const std::optional<HermesCall> begun = parse_cut_hermes_call(held_)) {
       ++calls_;
-      out.push_back({ToolEvent::Kind::kBegin, begun->name});
-      if (!begun->arguments.empty()) out.push_back({ToolEvent::Kind::kArguments, begun->arguments});
+      emit(AnswerEvent::Kind::kToolBegin, begun->name, out);
+      emit(AnswerEvent::Kind::kToolArguments, begun->arguments, out);
       held_.clear();
     }
   } else if (state_ == State::kCall && take_call(held_ + "}", out)) {  // models forget the last brace
@@ -137,8 +137,8 @@ void Llama3JsonParser::finish(bool cut, std::vector<ToolEvent>& out) {
   state_ = State::kUndecided;
 }
 
-void Llama3JsonParser::content(std::vector<ToolEvent>& out) {
-  if (!held_.empty()) out.push_back({ToolEvent::Kind::kContent, held_});
+void Llama3JsonParser::content(std::vector<AnswerEvent>& out) {
+  emit(AnswerEvent::Kind::kText, held_, out);
   held_.clear();
 }
 

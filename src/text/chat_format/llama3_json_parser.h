@@ -6,38 +6,33 @@
 // Cost: O(bytes), but a call is held.
 #pragma once
 
-#include <string>
+#include <cstddef>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "text/tool_parser.h"
-#include "text/tool_schema.h"
+#include "text/chat_format/call_parser.h"
 
 namespace ft {
 
-class Llama3JsonParser final : public ToolParser {
+class Llama3JsonParser final : public CallParser {
  public:
   static constexpr std::string_view kTag = "<|python_tag|>";
 
-  explicit Llama3JsonParser(ToolSchemas schemas) : schemas_(std::move(schemas)) {}
+  explicit Llama3JsonParser(ToolSchemas schemas) : CallParser(std::move(schemas)) {}
 
-  void push(std::string_view text, std::vector<ToolEvent>& out) override;
-  void finish(bool cut, std::vector<ToolEvent>& out) override;
-  size_t calls() const override { return calls_; }
+  void push(std::string_view text, std::vector<AnswerEvent>& out) override;
+  void finish(bool cut, std::vector<AnswerEvent>& out) override;
 
  private:
   enum class State { kUndecided, kCall, kText };
 
-  bool step(std::vector<ToolEvent>& out);
-  bool take_call(std::string_view json, std::vector<ToolEvent>& out);
-  void content(std::vector<ToolEvent>& out);
+  bool step(std::vector<AnswerEvent>& out);
+  bool take_call(std::string_view json, std::vector<AnswerEvent>& out);
+  void content(std::vector<AnswerEvent>& out);
   void become_text();
 
-  ToolSchemas schemas_;
   State state_ = State::kUndecided;
-  std::string held_;
-  size_t calls_ = 0;
   // Of a call: where it was read to, and what is open there.
   size_t seen_ = 0;
   int depth_ = 0;

@@ -10,14 +10,14 @@ std::string parsed(const std::string& text, bool cut = false, size_t most = 1 <<
   static const auto schemas =
       ToolSchemas::parse(R"([{"function":{"name":"get_weather"}},{"function":{"name":"g"}}])");
   Llama3JsonParser parser(*schemas);
-  std::vector<ToolEvent> events;
+  std::vector<AnswerEvent> events;
   for (size_t from = 0; from < text.size(); from += most)
     parser.push(std::string_view(text).substr(from, most), events);
   parser.finish(cut, events);
   std::string shown;
-  for (const ToolEvent& event : events) {
-    const bool begins = event.kind == ToolEvent::Kind::kBegin;
-    shown += begins ? "[" + event.text + " " : event.kind == ToolEvent::Kind::kEnd ? "]" : event.text;
+  for (const AnswerEvent& event : events) {
+    const bool begins = event.kind == AnswerEvent::Kind::kToolBegin;
+    shown += begins ? "[" + event.text + " " : event.kind == AnswerEvent::Kind::kToolEnd ? "]" : event.text;
   }
   return shown;
 }
