@@ -38,7 +38,7 @@ struct BackendOptions {
   PackedCacheOptions packed_cache = {};
   std::string pipeline_folder = {};  // metal: where compiled pipelines are kept; empty: nowhere
   PackProgress progress = {};        // of packing (cpu); may be empty
-  /// auto: why a GPU that is there does not suit what shall run; empty: it does. May be empty: any GPU does.
+  /// auto: returns an error if the GPU cannot run this model. Null accepts any GPU.
   std::function<Status(const Backend&)> check_device = {};
   /// auto: told in a sentence why a GPU of this machine is not taken. May be empty.
   std::function<void(const std::string&)> notice = {};

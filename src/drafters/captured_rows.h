@@ -15,7 +15,7 @@
 
 namespace ft {
 
-/// What a drafter reads of its target's hidden rows. width 0: nothing.
+/// The hidden rows of its target that a drafter reads. width 0: none.
 struct CaptureRequest {
   std::string name;  // of the target's Capture
   int width = 0;

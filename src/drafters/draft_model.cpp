@@ -255,7 +255,7 @@ struct ModelDrafter::Memory final : DraftMemory {
 
 Result<std::unique_ptr<DraftMemory>> ModelDrafter::save(int slot_id) {
   const SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
-  // What it has taken in beyond the committed tokens, it could not give back.
+  // Tokens that it took in beyond the committed ones cannot be taken out again.
   if (!slot.timeline || slot.timeline->lost() || slot.timeline->length() > slot.seen)
     return std::unique_ptr<DraftMemory>();
   FT_ASSIGN(Timeline timeline, slot.timeline->fork());

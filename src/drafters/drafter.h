@@ -58,8 +58,8 @@ struct DraftSlot {
   int max_depth() const { return static_cast<int>(drafts.size()); }
 };
 
-/// What a drafter remembers of a sequence beyond its tokens: kept to begin another sequence with. It may
-/// outlive the slot it came from, not its drafter.
+/// The state of a drafter for one sequence, beyond its tokens, kept so that another sequence can begin with
+/// it. It may outlive its slot, but not its drafter.
 class DraftMemory {
  public:
   virtual ~DraftMemory() = default;
@@ -91,7 +91,7 @@ class Drafter {
   /// After open() or restore(), for a sequence with images: where its tokens are. `positions` lives until
   /// close().
   virtual void set_positions(int /*slot*/, const PositionMap& /*positions*/) {}
-  /// Whether observe() needs the target's hidden rows of those tokens in the ring of captured rows.
+  /// Whether observe() needs the hidden rows of those tokens in the ring of captured rows.
   virtual bool reads_rows() const { return false; }
   /// The tokens of the next rows that the target has committed; `prompt`: of a prompt, not of a round.
   virtual Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) = 0;
@@ -102,7 +102,7 @@ class Drafter {
   static constexpr int kContextClasses = 4;
   /// The class of what plan() found last for this slot, 0..kContextClasses - 1.
   virtual int context_class(int /*slot*/) const { return 0; }
-  /// What the chance of its first draft is taken for before anything was seen.
+  /// The acceptance of its first draft that is assumed before any round.
   virtual double first_guess(int /*context_class*/) const { return 0.7; }
   /// Draft steps that it needs before the first draft of this slot, because it has not seen all its tokens.
   virtual double catch_up(const DraftSlot& /*slot*/) const { return 0; }
@@ -119,30 +119,30 @@ class Drafter {
   /// Waits for the steps that propose() submitted: `drafts` of its slots hold their values then.
   virtual void collect() {}
 
-  /// The slot is about to close: its whole text, of the user whom `owner` names.
+  /// Called before the slot closes, with its whole text; `owner` is the user.
   virtual void learn(std::span<const std::int32_t> /*tokens*/, std::uint64_t /*owner*/) {}
 
-  /// Whether save() has anything to give.
+  /// Whether save() can return a memory.
   virtual bool remembers() const { return false; }
-  /// Whether restore() takes this memory.
+  /// Whether restore() accepts this memory.
   virtual bool restores(const DraftMemory& /*memory*/) const { return false; }
-  /// What it knows of the slot now, between two rounds; null: nothing but the tokens. kExhausted if no room
-  /// is left for it.
+  /// Its state for the slot, between two rounds; null: it needs only the tokens. kExhausted if there is no
+  /// room for it.
   virtual Result<std::unique_ptr<DraftMemory>> save(int /*slot*/) { return std::unique_ptr<DraftMemory>(); }
   /// In place of open(): as if the first `length` rows of the saved sequence had been observed.
   virtual Status restore(int slot, const DraftMemory& /*memory*/, std::int64_t length) {
     return open(slot, length);
   }
-  /// What write_to() of a memory of `length` rows wrote: kCorrupt if it cannot be that, kExhausted without
+  /// Reads what write_to() wrote for a memory of `length` rows. kCorrupt for other bytes, kExhausted without
   /// room.
   virtual Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& /*source*/, std::int64_t /*length*/) {
     return Error{Code::kCorrupt, "its drafter remembers nothing"};
   }
-  /// What the bytes of its memories depend on, but for weights and the backend; empty: it has none.
+  /// Names what the bytes of its memories depend on besides weights and backend; empty: it has no memories.
   virtual std::string memory_identity() const { return {}; }
 
   virtual std::int64_t packed_bytes() const { return 0; }  // of its own weights
-  /// Of its own cache; null: it has none.
+  /// The pool of its own cache; null: it has none.
   virtual const TimelinePool* pool() const { return nullptr; }
 
  private:

@@ -95,7 +95,7 @@ Status MtpDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, bo
   return {};
 }
 
-/// Where the next step finds the hidden rows of the captured rows rows_, one for each of its tokens.
+/// Places of the captured rows rows_ that the next step reads, one for each of its tokens.
 RowPlaces MtpDrafter::hidden_rows(std::span<const std::int32_t> tokens, std::span<const Segment> segments) {
   if (!features_) return {&captured_.store(), rows_};
   StepArgs args;
@@ -216,7 +216,7 @@ Status MtpDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_
   for (DraftSlot* slot : slots) {
     SlotState& state = slots_[static_cast<std::size_t>(slot->id)];
     if (!state.boundary_paired)
-      state.tokens.push_back(slot->tokens.back());  // it is, after a draft that failed
+      state.tokens.push_back(slot->tokens.back());  // already paired if an earlier draft failed
     state.boundary_paired = true;
     slot->backlog_rows = std::max(0, static_cast<int>(state.tokens.size()) - (options_.max_depth + 1));
     FT_TRY(flush(slot->id, kPassRows));

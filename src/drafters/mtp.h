@@ -8,9 +8,9 @@
 // not pay for a history that nobody reads: of a long stretch without drafts the MTP head only sees the last
 // kPendingRows pairs, and then drafts as after a shorter text. A prompt is seen whole.
 // With a reduced vocabulary, tokens of the current text are added to the LM head (ExtraIds).
-// What it can draft depends on the slots beside it; what is answered does not.
-// Of a prompt with images it sees what its target sees: the images' rows, and the positions of the tokens
-// that the hidden rows belong to.
+// Its drafts depend on the other slots of the round; answers do not.
+// For a prompt with images it reads the same image rows as its target, and the positions of the tokens that
+// the hidden rows belong to.
 // EAGLE-3's network drafts in the same way, from other rows: a second program makes the hidden row of a true
 // pair of the rows that the target captured (models/eagle3/build.cpp).
 // Memory: one key/value layer per sequence. Hidden rows stay in the ring of captured rows; a memory of a
@@ -33,7 +33,7 @@ class MtpDrafter final : public Drafter {
  public:
   static constexpr int kPassRows = 64;      // of one sequence in a pass, at most
   static constexpr int kPendingRows = 128;  // pairs that may wait for a pass
-  /// Of the tokens of a text, from its end, that a reduced MTP head is told at once: they get columns in it.
+  /// Maximum tokens, from the end of a text, that get columns in a reduced MTP head at once.
   static constexpr std::size_t kMaxNamed = 1 << 14;
   /// Hidden rows kept of the last committed tokens: a sequence may begin at any of them.
   static constexpr int kRecentRows = kMaxTapeRows + 1;
@@ -53,7 +53,7 @@ class MtpDrafter final : public Drafter {
     std::int64_t context = 0;           // tokens of a slot that memory is reserved for
     const ImageRows* images = nullptr;  // null: prompts are text
   };
-  /// What it reads of a target whose hidden rows have this width.
+  /// The rows that it reads of a target whose hidden rows have this width.
   static CaptureRequest request(int hidden) { return {"hidden", hidden, kMemoryRows + kRecentRows}; }
   /// `captured`: of request(); must outlive the drafter.
   static Result<std::unique_ptr<MtpDrafter>> make(Backend& backend, const Program& program,

@@ -1,4 +1,4 @@
-// What the MTP head remembers of a sequence: the timeline of its true pairs, the pairs that no pass has seen
+// The memory of the MTP head for a sequence: the timeline of its true pairs, the pairs that no pass has seen
 // yet, and the hidden rows of the last tokens, so that a sequence may continue from any of them.
 #include <algorithm>
 #include <fmt/format.h>
@@ -70,7 +70,8 @@ Result<std::unique_ptr<DraftMemory>> MtpDrafter::save(int slot) {
   if (!state.timeline || state.timeline->lost() || state.seen == state.first) {
     return std::unique_ptr<DraftMemory>();
   }
-  // What continues from here has the images' keys and values, not their rows: no pair of theirs may wait.
+  // A sequence that continues here has the images' keys and values but not their rows: no image pair may
+  // wait.
   if (state.positions != nullptr) FT_TRY(flush(slot, state.boundary_paired && !state.tokens.empty() ? 1 : 0));
   // A pair with the pending token belongs to the future, not to what is saved.
   const std::int64_t pairs = std::min(state.timeline->length(), state.seen - 1 - state.skipped);
@@ -89,7 +90,7 @@ Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t leng
   const auto& memory = static_cast<const Memory&>(*saved.part(number()));
   FT_ASSERT(length >= memory.low() && length <= memory.seen);
   close(slot);
-  // What was skipped lies further back than the rows from which a sequence may begin.
+  // The skipped rows are before those from which a sequence may begin.
   const std::int64_t pairs = length - 1 - memory.skipped;
   FT_ASSERT(pairs >= 0);
   const std::int64_t done = std::min(memory.timeline.length(), pairs);

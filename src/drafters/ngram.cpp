@@ -40,7 +40,7 @@ void NgramDrafter::Index::reserve(std::size_t tokens) {
   if (cells > ends_.size()) ends_.assign(cells, 0), used_ = indexed_ = 0;
 }
 
-/// Where the gram is, or the empty cell where it would be.
+/// The cell of the gram, or the empty cell where it would be.
 std::size_t NgramDrafter::Index::cell(std::span<const std::int32_t> text, const std::int32_t* gram) const {
   const std::size_t mask = ends_.size() - 1;
   std::size_t at = gram_hash(gram) & mask;

@@ -34,7 +34,7 @@ class RecallRing {
   void learn(std::span<const std::int32_t> text);
   /// The continuation that most places agree on, in `out`; returns the length of the match, 0 for none.
   int recall(std::span<const std::int32_t> text, std::vector<std::int32_t>& out, std::size_t most) const;
-  /// What it holds, from the oldest token to the newest; -1 between two texts.
+  /// Its tokens from the oldest to the newest; -1 between two texts.
   std::vector<std::int32_t> texts() const;
   /// One token more, or the end of a text.
   void append(std::int32_t token);

@@ -57,7 +57,7 @@ class SyntheticDrafter final : public Drafter {
   std::vector<double> schedule_;
   std::uint64_t seed_;
   std::vector<std::int32_t> recorded_;
-  // What the inner drafter works on: its drafts must not come over those of this one.
+  // For the inner drafter, whose drafts must not overwrite this one's.
   std::vector<DraftSlot> inner_slots_;
   std::vector<DraftSlot*> inner_pointers_;
   std::vector<std::int32_t> inner_tokens_;

@@ -1,4 +1,4 @@
-// Whose snapshots are whose, and what a caller is told of them. A snapshot serves everybody's prompts, unless
+// Owners of snapshots, and what a caller is told of them. A snapshot serves everybody's prompts, unless
 // CacheShare says otherwise, but a caller is told of a hit only if it is one of the snapshot's owners: those
 // who computed or continued it. So that the numbers do not tell what another key has sent. How long a prompt
 // takes does tell it, except with kNone.

@@ -1,4 +1,4 @@
-// What the prefix cache holds and what it saved, as plain numbers: for /metrics and `/v1/cache`.
+// The contents and savings of the prefix cache as plain numbers, for /metrics and `/v1/cache`.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ struct CacheTierReport {
   std::int64_t hits = 0, written = 0, dropped = 0;
 };
 
-/// What the prefix cache holds. A session is one snapshot that no other continues: the end of a conversation.
+/// Contents of the prefix cache. A session is a snapshot that no other continues: the end of a conversation.
 struct CacheReport {
   bool enabled = false;
   bool whole = true;  // false: of one owner; sessions, bytes and the tiers are not told

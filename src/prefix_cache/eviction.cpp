@@ -1,5 +1,5 @@
-// Which snapshot leaves the prefix cache. A conversation has many: the longest one serves its next turn,
-// those where others part from it serve their prompts, and the rest only a prompt that is edited after
+// Chooses the snapshot that leaves the prefix cache. A conversation has many: the longest one serves its next
+// turn, those where others part from it serve their prompts, and the rest only a prompt that is edited after
 // them. Of the rest, those that lie close to their neighbours go first; whole conversations go by their
 // last use.
 #include <algorithm>

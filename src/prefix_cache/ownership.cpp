@@ -1,4 +1,4 @@
-// Whose the snapshots of the prefix cache are.
+// Owners of the snapshots in the prefix cache.
 #include <algorithm>
 
 #include "prefix_cache/prefix_cache.h"

@@ -45,7 +45,7 @@ class BackendLost : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Where one timeline's memory is. Positions [b * kBlockRows, (b + 1) * kBlockRows) are in block blocks[b].
+/// The memory of one timeline. Positions [b * kBlockRows, (b + 1) * kBlockRows) are in block blocks[b].
 struct SequenceView {
   std::span<const std::int32_t> blocks;
   std::int32_t slot = 0;    // recurrent states and convolution ring
@@ -63,7 +63,7 @@ struct Segment {
   std::int32_t confirmed = 0;
 };
 
-/// Where a row is on the three axes of M-RoPE: time, height, width. Text has one number for all of them.
+/// A row's position on the three axes of M-RoPE: time, height, width. In text all three are equal.
 using Coordinates = std::array<std::int32_t, 3>;
 
 /// Plain data. submit() copies what the step needs, so the caller may reuse its vectors at once.
@@ -90,11 +90,11 @@ struct StepArgs {
 struct StepResult {
   std::span<const float> logits;          // [logit rows, vocabulary or Logits::ids]; empty if not asked for
   std::span<const std::int32_t> sampled;  // [logit rows] token ids, if samples were given
-  /// What collect() spent in waiting for a device; 0: the steps ran inside submit().
+  /// Time that collect() waited for a device; 0: the steps ran inside submit().
   std::int64_t waited_ns = 0;
 };
 
-/// What of a block only the rows of a window read: that of the layers with a window. {}: nothing.
+/// The part of a block that belongs to layers with a sliding window. {}: there is none.
 struct SlidingWindowPart {
   int positions = 0;             // of the widest window
   std::int64_t block_bytes = 0;  // of one block's part
@@ -111,7 +111,7 @@ class State {
   virtual std::int64_t bytes() const = 0;  // of all blocks and slots; those never used are not there yet
   virtual std::int64_t block_bytes() const = 0;
   virtual std::int64_t slot_bytes() const = 0;  // 0: a program without recurrent state
-  /// What a block or slot holds, [block_bytes()] or [slot_bytes()]: bytes that mean something to the same
+  /// The contents of a block or slot, [block_bytes()] or [slot_bytes()], which mean something to the same
   /// backend and layout only. A span of block_bytes() - sliding_window_part().block_bytes leaves that part
   /// out.
   virtual void read_block(std::int32_t block, std::span<std::byte> out) const = 0;
@@ -121,8 +121,8 @@ class State {
   virtual SlidingWindowPart sliding_window_part() const { return {}; }
   /// No row reads the windowed part of this block until it is written again. In order with steps.
   virtual void release_sliding_window(std::int32_t block) { (void)block; }
-  /// Nobody needs what these hold: the system may have their memory until they are used again. Between two
-  /// steps. Without it they only stay as they are.
+  /// These are unused: their memory may return to the system until they are used again. Between two steps.
+  /// The default keeps it.
   virtual void release_unused(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) {
     (void)blocks, (void)slots;
   }
@@ -142,8 +142,8 @@ class Executable {
   virtual void submit(const StepArgs& args, State& state) { result_ = run(args, state); }
   /// Whether a step may leave its samples for submit_samples(). True where a device computes meanwhile.
   virtual bool samples_later() const { return false; }
-  /// What the step samples that was submitted last, with samples_follow. `args`: the same, with the samples.
-  /// Before collect() and the next submit.
+  /// Gives the samples of the last step, which was submitted with samples_follow. `args`: the same, with the
+  /// samples. Before collect() and the next submit.
   virtual void submit_samples(const StepArgs& /*args*/) {}
   /// Waits for everything that was submitted to the backend. Returns the results of this executable's last
   /// step; round_tokens and captured rows are there from now on, not before.
@@ -160,7 +160,7 @@ class Executable {
   virtual std::int64_t packed_bytes() const = 0;  // memory that the packed weights take
 
  private:
-  StepResult result_;  // of run(), until collect() asks for it
+  StepResult result_;  // of run(), until collect()
 };
 
 struct CompileOptions {
@@ -169,22 +169,22 @@ struct CompileOptions {
   Profiler* profiler = nullptr;  // told what each step of the executable cost; null: nothing is measured
 };
 
-/// What a backend needs and can take, known before anything is allocated.
+/// Memory and sizes of a backend, known before anything is allocated.
 struct Limits {
   std::int64_t block_bytes = 0;                // of a State of this layout, for each block
   std::int64_t slot_bytes = 0;                 // for each slot
   SlidingWindowPart sliding_window_part = {};  // of block_bytes
   std::int64_t memory_bytes = 0;               // that the backend may use; 0: the machine's memory
-  int prefill_chunk = 256;                     // prompt rows of one step that suit it
+  int prefill_chunk = 256;                     // prompt rows of one step that it prefers
 };
 
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string_view name() const = 0;
-  /// What it runs on: instruction set, threads, device; for `doctor` and reports.
+  /// Instruction set, threads and device, for `doctor` and reports.
   virtual std::string describe() const = 0;
-  /// What the bits of its results depend on: describe() less what cannot change them.
+  /// Everything that the bits of its results depend on: describe() without the rest.
   virtual std::string arithmetic() const { return describe(); }
   virtual Limits limits(const StateLayout& layout) const = 0;
   /// kUnsupported if it lacks something that the program needs; compile() refuses it with the same sentence.

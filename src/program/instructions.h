@@ -39,7 +39,7 @@ struct Granularity {
   static constexpr Granularity replicated() { return {Kind::kReplicated, 0}; }
 };
 
-/// What an instruction tells about itself. A reader overrides the calls that it needs.
+/// Receives the description of an instruction. A reader overrides the calls that it needs.
 class Describer {
  public:
   virtual ~Describer() = default;
@@ -47,11 +47,11 @@ class Describer {
   virtual void writes(Row /*row*/, int /*width*/, Granularity /*granularity*/) {}
   virtual void reads_logits() {}
   virtual void writes_logits(std::int64_t /*columns*/) {}
-  /// Values that are used one by one.
+  /// A weight vector, used element by element.
   virtual void vector(const Weight& /*weight*/, std::int64_t /*size*/) {}
-  /// Of which a row of the step reads one row.
+  /// A lookup table: each input row reads one of its rows.
   virtual void table(const Weight& /*weight*/, std::int64_t /*cols*/) {}
-  /// Of which a step reads `rows_read` rows, each for all rows of the step.
+  /// A matrix of which a step reads `rows_read` rows, each for all of its own rows.
   virtual void matrix(const Weight& /*weight*/, std::int64_t /*rows*/, std::int64_t /*cols*/,
                       std::int64_t /*rows_read*/) {}
   /// One matrix for each expert, of which a row of the step reads `chosen`. A reader that does not override
@@ -72,7 +72,7 @@ class Describer {
   virtual void shape(std::string_view /*text*/) {}
 };
 
-/// What a timeline of a program keeps between steps, layer by layer.
+/// The state that a timeline of a program keeps between steps, by layer.
 struct StateLayout {
   struct Cache {
     int kv_heads, head_dim;

@@ -1,4 +1,4 @@
-// What one sample instruction needs to turn a row of logits into a token: plain data without pointers to
+// The input of a sample instruction, which turns a row of logits into a token: plain data without pointers to
 // behaviour, so a device can evaluate it where the logits are. The host evaluates it in sampling/, in order:
 //   repetition, presence and frequency penalties, bias, mask, temperature, top-k, top-p, min-p, noise, argmax
 // Ties go to the lowest id. Temperature 0 skips the filters and the noise.

@@ -66,7 +66,7 @@ void each_sampling_number(Visit&& visit) {
              "Subtracted from a token's logit for each time it was generated; 0: off", true});
 }
 
-/// What was asked, and `own` for the rest.
+/// The values asked for, and those of `own` for the rest.
 inline SamplingParams chosen(const AskedSampling& asked, SamplingParams own) {
   each_sampling_number(
       [&](const auto& number) { own.*number.value = (asked.*number.asked).value_or(own.*number.value); });

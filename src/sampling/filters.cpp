@@ -10,7 +10,7 @@
 namespace ft {
 namespace {
 
-/// Where the logit of a token is; -1 if it has none. Tokens must be asked in ascending order.
+/// The column of a token's logit; -1 if it has none. Ask in ascending order of tokens.
 class Places {
  public:
   Places(std::size_t count, std::span<const std::int32_t> ids) : count_(count), rest_(ids), ids_(ids) {}

@@ -7,7 +7,7 @@ namespace ft {
 void History::add_prompt(std::span<const std::int32_t> tokens) {
   counts_.reserve(counts_.size() + tokens.size());
   for (const std::int32_t token : tokens) counts_.push_back({token, 0});
-  // Of equal tokens the one with a count comes first, and the first one stays.
+  // Among equal tokens the one with a count comes first and is kept.
   std::ranges::sort(counts_, [](const TokenCount& a, const TokenCount& b) {
     return a.token < b.token || (a.token == b.token && a.output > b.output);
   });

@@ -1,8 +1,8 @@
-// What penalties need of a request: each token of its prompt and output once, ascending, with the number of
-// times it was emitted. Owner: the request's slot; `counts` goes into SampleRow::history and is valid until
-// the next change. Drafts are never entered: a row lists the drafts before it in SampleRow::drafts. Cost:
-// add_prompt sorts the prompt. add_output is a binary search and, for a new token, a move of the tokens above
-// it (8 bytes each), without allocation within `reserve`.
+// The history of a request for penalties: each token of its prompt and output once, ascending, with the
+// number of times it was emitted. Owner: the request's slot; `counts` goes into SampleRow::history and is
+// valid until the next change. Drafts are never entered: a row lists the drafts before it in
+// SampleRow::drafts. Cost: add_prompt sorts the prompt. add_output is a binary search and, for a new token, a
+// move of the tokens above it (8 bytes each), without allocation within `reserve`.
 #pragma once
 
 #include <cstddef>

@@ -49,7 +49,7 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
                    options.slots * (options.max_depth + 1));
   };
   add(model.target);
-  // Of what windows see, a slot holds a part of constant size: a state rather than a part of the context.
+  // The windowed part of a slot has a constant size, so it counts as state and not with the context.
   const SlidingWindowPart windows = backend.limits(model.target.layout()).sliding_window_part;
   const int held =
       std::min(Decoder::blocks_of(options.context, options.max_depth),

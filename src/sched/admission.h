@@ -19,15 +19,15 @@ namespace ft {
 /// Memory that `asked` needs. Weights count as in the files until a decoder has packed them.
 MemoryReport memory_needed(const Backend& backend, const Model& model, const DecoderOptions& asked);
 
-/// Of that, what pictures need beside the tower's weights: its activations, keys, values and rows for a
-/// picture of the largest size, and the rows of images of every slot. 0 without a tower.
+/// The part for pictures, without the tower's weights: its activations, keys, values and rows for a picture
+/// of the largest size, and the image rows of every slot. 0 without a tower.
 std::int64_t image_bytes(const Model& model, const DecoderOptions& options);
 
 /// kExhausted if `needed` is more than its limit (0: no limit).
 Status check_memory(const MemoryReport& needed, const DecoderOptions& options);
 
-/// What it costs that the weights do not fit and are read from the page cache; `token_bytes` of them for one
-/// token.
+/// A warning that the weights do not fit and are read from the page cache; each token reads `token_bytes` of
+/// them.
 std::string page_cache_warning(const MemoryReport& needed, std::int64_t token_bytes);
 
 }  // namespace ft

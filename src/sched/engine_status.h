@@ -1,4 +1,4 @@
-// What an engine is doing and has done, as plain numbers: for /metrics, /health, /props and `/v1/cache`.
+// The state and counters of an engine as plain numbers, for /metrics, /health, /props and `/v1/cache`.
 //   EngineStatus  how many requests run and wait now, and all counts since the engine started
 //   MemoryReport  the engine's planned memory, and the largest context that would fit
 // Thread: any; Engine::status() and the like return copies under a lock. Counters only grow; times are in

@@ -20,7 +20,7 @@ struct Model;
 
 /// Images in one request, at most.
 inline constexpr std::size_t kMaxImages = 64;
-/// Of those, images at web addresses, which are fetched one after the other.
+/// Maximum images at web addresses, which are fetched one after the other.
 inline constexpr std::size_t kMaxFetchedImages = 8;
 /// Pixels of a resized image whose detail is "low".
 inline constexpr std::int64_t kLowDetailPixels = std::int64_t{512} * 512;

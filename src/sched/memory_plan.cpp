@@ -36,7 +36,7 @@ class Figures {
   const DecoderOptions& options_;
 };
 
-/// What other programs and what the formulas do not know are left.
+/// Leaves room for other programs and for memory that the formulas do not count.
 std::int64_t without_spare(std::int64_t limit, bool on_device, bool asked) {
   if (asked) return limit;
   return limit - limit / (on_device ? 16 : 8);

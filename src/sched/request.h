@@ -61,7 +61,7 @@ class Request {
   RequestFields fields_;
 };
 
-/// What a request cost and what speculation did for it. Times are in milliseconds.
+/// The cost of a request and the effect of speculation on it. Times are in milliseconds.
 struct Report {
   int prompt_tokens = 0, completion_tokens = 0;
   int cached_tokens = 0;     // of the prompt: continued from what slot.owner has in the prefix cache

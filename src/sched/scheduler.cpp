@@ -205,8 +205,8 @@ bool Scheduler::decoding() const {
   });
 }
 
-/// What rounds get of their full time before the next chunk: less if more prompts wait than answers run,
-/// because a round of many answers takes little longer than one of a few.
+/// The fraction of their time that rounds get before the next chunk: less if more prompts wait than answers
+/// run, because a round of many answers takes little longer than one of a few.
 double Scheduler::rounds_share() const {
   double answers = 0, prompts = 0;
   for (const auto& job : running_) {

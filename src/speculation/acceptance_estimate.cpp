@@ -17,14 +17,14 @@ AcceptanceLevel::Rates all_of(double rate) {
   return rates;
 }
 
-/// What a drafter's rates are taken for where it does poorly.
+/// The rates assumed for a drafter where it does poorly.
 AcceptanceLevel::Rates poor_of(AcceptanceLevel::Rates rates) {
   constexpr double kPart = 0.6;
   for (double& rate : rates) rate *= kPart;
   return rates;
 }
 
-/// Of `accepted` right drafts out of `drafted`.
+/// The likelihood of `accepted` right drafts out of `drafted`.
 double likelihood(const AcceptanceLevel::Rates& rates, int drafted, int accepted) {
   const auto rate = [&](int at) { return std::clamp(rates[static_cast<std::size_t>(at)], 0.02, 0.98); };
   double chance = accepted < drafted ? 1 - rate(accepted) : 1;
@@ -72,7 +72,7 @@ AcceptanceLevel::Rates AcceptanceLevel::rates() const {
   double expected = prior_[0];
   for (std::size_t i = 0; i < rates.size(); ++i) {
     const Position& at = positions_[i];
-    // What was never right so far soon outweighs what is expected of it.
+    // A position that was never right soon outweighs its prior.
     const double trust = at.slow > 0 ? kTrust : kTrust * kEnough / (kEnough + at.weight);
     rates[i] = (trust * expected + at.weight * at.slow) / (trust + at.weight);
     if (at.weight > kEnough && std::abs(at.fast - at.slow) > kApart) rates[i] = at.fast;

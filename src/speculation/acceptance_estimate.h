@@ -19,12 +19,12 @@ class AcceptanceLevel {
 
   explicit AcceptanceLevel(const Rates& prior) : prior_(prior) {}
   void observe(int drafted, int accepted);
-  /// A round without a draft: what is known grows old.
+  /// A round without a draft: observations age.
   void age();
-  /// Something else says that the text has changed: what is known counts for little.
+  /// The text has changed, as another drafter shows: past observations count for little.
   void doubt();
   Rates rates() const;
-  /// Enough was seen of late to know it without the prior.
+  /// Recent rounds are enough to know the rates without the prior.
   bool sure() const;
   /// Drafts at this position that were seen.
   int seen(std::size_t position) const { return positions_[position].seen; }
@@ -51,11 +51,11 @@ class AcceptanceEstimate {
   void observe(int drafted, int accepted);
   void age();
   void doubt();
-  /// Of recent rounds together.
+  /// The rates of recent rounds together.
   Rates rates() const { return all_.rates(); }
-  /// Of the two levels, by their chances.
+  /// The rates of the two levels, weighted by their probabilities.
   Rates rates_now() const;
-  /// Of late rates_now() foretold rounds better than rates(): the text changes between two levels.
+  /// rates_now() recently predicted rounds better than rates(): the text changes between two levels.
   bool changes() const { return edge_ > 2.5; }
   bool poor() const { return poor_ > 0.5; }
   bool sure() const { return all_.sure() || (poor() ? poorly_ : well_).sure(); }

@@ -1,4 +1,4 @@
-// What rounds of several sequences cost, compared with what the figures of one sequence say. For each number
+// The cost of rounds of several sequences, relative to the figures of one sequence. For each number
 // of sequences and each range of rows it keeps the ratio of measured to expected time. The tiles of a GPU and
 // the cores of a processor make steps in these costs that no straight line follows. Texts have no part in it,
 // so what is learnt from one holds for all.

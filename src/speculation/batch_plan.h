@@ -13,7 +13,7 @@
 
 namespace ft {
 
-/// What one drafter may do for one slot.
+/// The offer of one drafter for one slot.
 struct DraftProspect {
   const Drafter* drafter = nullptr;  // null: nothing
   int max_tokens = 0;
@@ -27,7 +27,7 @@ struct BatchSlot {
   bool hopeful = false;     // its last probe was right
 };
 
-/// What a batch is planned to do.
+/// The plan of a batch.
 struct BatchPlan {
   int rows = 0;
   double tokens = 0, steps = 0;  // steps: plain steps of one slot

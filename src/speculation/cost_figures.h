@@ -1,4 +1,4 @@
-// What a cost model knows once it has measured, as plain numbers that are kept from one start to the next
+// The figures of a cost model that has measured, as plain numbers that are kept from one start to the next
 // (sched/calibration/calibration_cache.h). plausible() says whether numbers from elsewhere can be costs at
 // all.
 #pragma once

@@ -47,7 +47,7 @@ void CostModel::set_pass_cost(int drafter, double weight) {
   if (weight > 0) weight_[static_cast<std::size_t>(drafter)] = weight;
 }
 
-/// By the figures of one slot; a further slot has a state that costs something.
+/// The cost by the figures of one slot; each further slot also reads a state.
 double CostModel::unlearnt(int rows, int slots) const {
   constexpr double kSlot = 0.05;
   const double known = verify_[static_cast<std::size_t>(std::min(rows, kRows))];
@@ -64,15 +64,15 @@ double CostModel::verify(int rows, int slots) const {
   return plain + trust * std::max(0.0, learnt - plain);
 }
 
-/// Of a difference, what an estimate that was corrected `seen` times takes over: the first time all of it.
+/// The part of an error that is applied to an estimate after `seen` corrections; all of it for the first.
 double CostModel::share(double late, int seen) {
   constexpr double kFaster = 0.3;
   constexpr double kSlower = 0.05;
   return late * std::max(late < 0 ? kFaster : kSlower, 1.0 / (1 + seen));
 }
 
-/// Plain rounds are faster than calibration said: it met a bad moment, which made the figures that no round
-/// has shown since dear too. They keep their ratio to the fastest plain step since.
+/// Plain rounds are faster than calibration said: it ran at a bad moment, so the figures that no round has
+/// confirmed are too high too. They keep their ratio to the fastest plain step since.
 void CostModel::scale_unseen() {
   const double scale = verify_[1] / calibrated_;
   if (scale >= scaled_) return;
@@ -85,14 +85,14 @@ void CostModel::scale_unseen() {
   if (!draft_seen_) draft_ *= factor;
 }
 
-/// Of what a round took longer than expected, the part that was taken off its figures unseen.
+/// The part of a round's excess time that scale_unseen() took off figures without observations.
 double CostModel::unseen_part(std::size_t rows, double draft_steps) const {
   const double verified = seen_[rows] ? 0 : verify_[rows];
   const double drafted = draft_seen_ ? 0 : draft_steps * draft_;
   return (verified + drafted) * (1 / scaled_ - 1);
 }
 
-/// What a long context adds is the part of a round that no figure taken at a short one explains.
+/// The cost of a long context is the part of a round that the figures of a short one do not explain.
 void CostModel::observe_reading(double late, const ContextRead& read) {
   if (read.drafts <= 0) {
     const double change = share(late, segments_seen_++) / read.sequences;
@@ -139,7 +139,7 @@ void CostModel::observe(int rows, double draft_steps, double cost, int slots, co
     }
   }
   if (rows == 1) scale_unseen();
-  // More rows never cost less: neighbours that say so were measured at a worse moment.
+  // More rows never cost less: neighbours that contradict this were measured at a worse moment.
   for (int i = 1; i < rows; ++i)
     verify_[static_cast<std::size_t>(i)] = std::min(verify_[static_cast<std::size_t>(i)], verify);
   for (int i = rows + 1; i <= kRows; ++i)

@@ -1,7 +1,7 @@
 // What a round costs on this machine: calibrated once (sched/calibration), then corrected by every round. An
-// engine has one. Times on a shared machine are late, never early, so an estimate follows a faster round
-// quickly and a slower one slowly. What no round has shown since calibration keeps its ratio to a plain step
-// where plain steps get faster. Costs never change an answer, only how deep it is drafted.
+// engine has one. Interference only ever makes a measurement slower, so an estimate follows a faster round
+// quickly and a slower one slowly. Figures that no round has confirmed keep their ratio to a plain step where
+// plain steps get faster. Costs never change an answer, only its drafting depth.
 #pragma once
 
 #include <array>
@@ -45,8 +45,8 @@ class CostModel {
   /// Fills the row counts that were not measured from those that were. `measured[rows]` > 0 is a cost; [1]
   /// must be.
   void calibrate(const std::array<double, kRows + 1>& measured, double draft);
-  /// What calibrate() and the rounds since have taught of one slot's rounds, in the unit that they were
-  /// measured in; restore() takes it up again.
+  /// The figures of one slot's rounds from calibrate() and the rounds since, in the unit that they were
+  /// measured in; restore() sets them again.
   CostFigures figures() const { return {verify_, draft_, weight_}; }
 
   void restore(const CostFigures& figures);
@@ -54,14 +54,14 @@ class CostModel {
   double verify(int rows, int slots = 1) const;
   /// A batch of this size has to show what a plain round costs. Never before anything was measured.
   bool plain_due(int slots) const { return slots > 1 && measured_ && batches_.plain_due(slots); }
-  /// What reading a long context adds.
+  /// The cost of reading a long context.
   double reading(const ContextRead& read) const {
     return segment_read_ * read.sequences + row_read_ * read.drafts;
   }
   double draft() const { return draft_; }
   /// The cost of a round of one slot in plain steps; `free`: its drafts need no network.
   double round(int depth, bool free) const { return round(depth + 1, free ? 0 : depth, 1); }
-  /// Of any round.
+  /// The cost of any round in plain steps.
   double round(int rows, double draft_steps, int slots, const ContextRead& read = {}) const {
     return (verify(rows, slots) + draft_ * draft_steps + reading(read)) / verify_[1];
   }

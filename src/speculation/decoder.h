@@ -49,7 +49,7 @@ class Decoder {
   }
   /// See Round::meanwhile.
   void meanwhile(std::function<void()> work) { round_.meanwhile(std::move(work)); }
-  /// What the last round took: its shape, milliseconds.
+  /// The shape and the milliseconds of the last round.
   void observe(const RoundShape& shape, double ms);
   CostModel& costs() { return costs_; }
   /// score_text() of scoring.h.

@@ -249,7 +249,7 @@ void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int
   if (fixed_ < 0 && drafted > 0)
     allowance_ =
         std::clamp(allowance_ + accepted * reason_.best.saves - reason_.best.extra, 0.0, kMaxAllowance);
-  // What other networks did on the text before says little about this one.
+  // The other networks' results on the text before say little about this one.
   const bool fell = !before && known.poor() && drafter.draft_cost(1) > 0;
   for (std::size_t i = 0; fell && i < estimates_.size(); ++i) {
     if (networks_[i] && static_cast<int>(i) != drafter.number()) estimates_[i][0].doubt();
@@ -273,7 +273,7 @@ void DepthPolicy::teach(AcceptancePrior& prior, int slots) const {
       const AcceptanceEstimate::Rates before = taught;
       const auto share = [&](std::size_t at) { return kShare * std::min(1.0, known.seen(at) / kWhole); };
       taught[0] += share(0) / slots * (rates[0] - taught[0]);
-      // What a position loses to the one before it is the drafter's; the text has little part in it.
+      // The loss from one position to the next depends on the drafter, and hardly on the text.
       for (std::size_t at = 1; at < rates.size(); ++at) {
         const double step = before[at] - before[at - 1];
         taught[at] = taught[at - 1] + step + share(at) * (rates[at] - rates[at - 1] - step);

@@ -1,9 +1,9 @@
 // How many tokens to draft in the next round of a slot. The depth is fixed, or chosen for the most expected
 // tokens per unit of time: (1 + a_1 + a_1 a_2 + ...) / (verify(1 + d) + draft_cost(d) * step), summed over
 // the slots of a round. The scheduler measures the costs; the acceptance a_i is that of recent rounds,
-// estimated for each drafter. Depth never changes an answer, so measured times may decide it. Times on a
-// shared machine are late, never early, so an estimate follows a faster round quickly and a slower one
-// slowly. A slot has one policy, an engine one cost model.
+// estimated for each drafter. Depth never changes an answer, so measured times may decide it. On a
+// shared machine, interference only ever makes a measurement slower, so an estimate follows a faster round
+// quickly and a slower one slowly. A slot has one policy, an engine one cost model.
 #pragma once
 
 #include <array>
@@ -33,7 +33,7 @@ struct RoundSoFar {
   bool held = false;   // drafts have cost the batch enough: no slot drafts but to probe
 };
 
-/// What one drafter offers a slot in this round.
+/// The offer of one drafter to a slot in this round.
 struct Offer {
   const Drafter* drafter = nullptr;
   int max_tokens = 0;     // drafts
@@ -41,7 +41,7 @@ struct Offer {
   double catch_up = 0;    // draft steps that it needs before the first draft
 };
 
-/// What earlier requests say about the next one; a decoder has one for all its slots.
+/// Acceptance learnt from earlier requests; a decoder has one for all its slots.
 struct AcceptancePrior {
   using ByClass = std::array<AcceptanceEstimate::Rates, Drafter::kContextClasses>;
   std::array<ByClass, kMaxDrafters> rates;  // [Drafter::number()][context_class]
@@ -83,7 +83,7 @@ class DepthPolicy {
     const Offer offer{&drafter, available};
     return choose(costs, {&offer, 1}, allowed, others);
   }
-  /// What plan_batch() may do for this slot.
+  /// This slot's offers for the plan of a batch.
   BatchSlot prospects(const CostModel& costs, std::span<const Offer> offers, int allowed,
                       const RoundSoFar& plain);
   /// Nothing is available.

@@ -43,7 +43,7 @@ class ImageEncoder {
 
 /// Pixels of a resized picture, at most, for a limit that a person gave (0: the default).
 std::int64_t pixel_limit(const images::Settings& settings, std::int64_t asked);
-/// What the tower must take for such a limit: images::largest_pixels().
+/// The pixels that the tower must accept for such a limit: images::largest_pixels().
 std::int64_t tower_pixels(const images::Settings& settings, std::int64_t asked);
 
 }  // namespace ft

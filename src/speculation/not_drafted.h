@@ -19,7 +19,7 @@ enum class NotDrafted {
   kWouldNotPay,
 };
 
-/// What a request's options alone rule out. `problem`: drafter_problem() of its drafter.
+/// The reason that the request's options alone give, if any. `problem`: drafter_problem() of its drafter.
 std::optional<NotDrafted> ruled_out(DrafterKind drafter, int depth, const std::string& problem);
 
 /// One clause. `problem`: as above.

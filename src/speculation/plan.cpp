@@ -90,7 +90,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
   shape_.slots = static_cast<int>(active_);
 }
 
-/// What drafters and the policy read of the slot.
+/// Fills what drafters and the policy read of the slot.
 void Round::prepare(Entry& entry, Slot& slot, std::size_t place) {
   entry.slot = &slot;
   entry.source = nullptr, entry.offer_count = 0, entry.jump_forward = false;
@@ -114,7 +114,7 @@ void Round::prepare(Entry& entry, Slot& slot, std::size_t place) {
   entry.allowed = static_cast<int>(std::clamp<std::int64_t>(std::min(room, budget) - 1, 0, max_depth_));
 }
 
-/// Where the entry's drafts go in the round's token buffer.
+/// Gives the entry its places in the round's token buffer.
 void Round::place_drafts(Entry& entry, std::size_t place) {
   DraftSlot& draft = entry.draft;
   draft.proposal = &entry.proposal;
@@ -153,7 +153,7 @@ void Round::plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& o
 
 namespace {
 
-/// Where a depth is given, the first offer drafts: a long match, then networks, then what is left.
+/// Order of offers where the depth is given, so that the first one drafts: long matches, networks, the rest.
 int rank(const Offer& offer) {
   constexpr int kLongMatch = 2;
   if (offer.drafter->draft_cost(1) > 0) return 1;
@@ -162,7 +162,7 @@ int rank(const Offer& offer) {
 
 }  // namespace
 
-/// What the slot's drafters could offer in this round.
+/// Asks the slot's drafters for their offers in this round.
 void Round::gather_offers(Entry& entry, const CostModel& costs) {
   Slot& slot = *entry.slot;
   if (slot.drafter == nullptr) return;

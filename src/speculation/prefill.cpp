@@ -82,7 +82,7 @@ CapturePlaces Round::capture_places() const {
   return to;
 }
 
-/// Where those rows are on the axes of M-RoPE.
+/// The positions of those rows on the axes of M-RoPE.
 void Round::place_rows(const Slot& slot, int rows) {
   for (int i = 0; i < rows; ++i) coordinates_.push_back(slot.positions.at(slot.timeline->length() + i));
 }

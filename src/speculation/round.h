@@ -33,7 +33,7 @@ namespace ft {
 enum class Acceptance { kCoupled, kRejection };
 enum class Finish { kNone, kStop, kLength, kContext, kCancelled, kError };
 
-/// What one drafter did for one request.
+/// The rounds and drafts of one drafter for one request.
 struct DrafterShare {
   std::string_view name;  // empty: it drafted nothing
   std::int64_t rounds = 0, drafted = 0, accepted = 0;
@@ -44,14 +44,14 @@ struct DrafterShare {
   }
 };
 
-/// What speculation did for one request; printed, counted and returned with the answer.
+/// The counts of speculation for one request; printed, counted and returned with the answer.
 struct SpeculationReport {
   std::int64_t rounds = 0, drafted = 0, accepted = 0, emitted = 0;
   std::array<DrafterShare, kMaxDrafters> by_drafter{};                    // [Drafter::number()]
   std::array<std::int64_t, kMaxDraftTokens> drafted_at{}, accepted_at{};  // by position in the draft
 };
 
-/// What the round needs to know of a request. Valid by construction of sched/request.h.
+/// The part of a request that the round reads. Valid by construction (sched/request.h).
 struct SlotOptions {
   SamplingParams sampler;
   Acceptance acceptance = Acceptance::kCoupled;
@@ -96,7 +96,7 @@ struct Slot {
   bool prefilled() const { return timeline->length() + 1 == static_cast<std::int64_t>(tokens.size()); }
 };
 
-/// What one round did, for the cost model and the metrics.
+/// The size of one round, for the cost model and the metrics.
 struct RoundShape {
   int slots = 0, rows = 0, deepest = 0;
   double draft_steps = 0;  // in passes of one network (CostModel)
@@ -137,14 +137,14 @@ class Round {
     int first_row = 0;
     std::array<Distribution, kMaxDraftTokens> proposal;  // rejection sampling only
 
-    /// Whose drafts these are: the name of a drafter, or of what allows nothing else.
+    /// Who made the drafts: a drafter's name, or "grammar" if nothing else is allowed.
     std::string_view author() const {
       if (jump_forward) return "grammar";
       return source != nullptr ? source->name() : std::string_view();
     }
     /// Who is to draft in this round; null: nobody.
     Drafter* drafter() const { return draft.depth == 0 || jump_forward ? nullptr : source; }
-    /// What prepare() and gather_offers() found for another entry; that one has no transaction yet.
+    /// Takes the results of prepare() and gather_offers() from an entry that has no transaction yet.
     void take_plan(const Entry& from) {
       slot = from.slot, draft = from.draft, source = nullptr, jump_forward = false;
       allowed = from.allowed, offers = from.offers, offering = from.offering, offer_count = from.offer_count;

@@ -1,8 +1,9 @@
-// What a sequence was at some moment, kept to begin others with: the target's timeline, which shares its full
-// key/value blocks with its forks, and what the drafter remembers, so that a sequence that begins here drafts
-// as well as one that computed everything. It covers every past from low() to high() tokens, since the
-// last rows are on the recurrent state's tape: a prompt that differs only in its last few tokens still finds
-// it. It must end before its decoder. Cost: one slot of recurrent state, at most one block of each cache.
+// Snapshot: the state of a sequence, kept so that others can begin with it: the target's timeline, which
+// shares its full key/value blocks with its forks, and what the drafter remembers, so that a sequence that
+// begins here drafts as well as one that computed everything. It covers every past from low() to high()
+// tokens, since the last rows are on the recurrent state's tape: a prompt that differs only in its last few
+// tokens still finds it. It must end before its decoder. Cost: one slot of recurrent state, at most one block
+// of each cache.
 #pragma once
 
 #include <algorithm>
@@ -58,15 +59,15 @@ class Snapshots {
  public:
   explicit Snapshots(const Assembly& assembly) : assembly_(assembly) {}
 
-  /// What the slot is now, between two rounds or chunks. kExhausted if there is no room for it; the slot must
+  /// Takes the slot's state, between two rounds or chunks. kExhausted if there is no room for it; it must
   /// have committed a token and not be lost.
   Result<Snapshot> take(const Slot& slot) const;
-  /// What a snapshot's write_to() wrote: kCorrupt if it cannot be that, kExhausted without room.
+  /// Reads what Snapshot::write_to() wrote. kCorrupt for other bytes, kExhausted without room.
   Result<Snapshot> read(ByteSource& source) const;
   const SnapshotRoom& room() const;
   /// Memory that snapshots may hold.
   std::int64_t max_bytes() const;
-  /// What a snapshot's bytes depend on, but for the weights: programs, layouts, the backend's arithmetic.
+  /// Names everything but weights that a snapshot's bytes depend on: programs, layouts, arithmetic.
   std::string state_identity() const;
 
  private:

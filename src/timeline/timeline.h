@@ -32,7 +32,7 @@ class TimelinePool {
   int free_slots() const { return static_cast<int>(free_slots_.size()); }
   /// Blocks whose windowed part a timeline may hold at once, with `rows` in a transaction; 0: none.
   static int window_blocks(const SlidingWindowPart& part, int rows);
-  /// What is free holds no memory until it is taken again. Between two steps; a system call a free range.
+  /// Free blocks and slots hold no memory until they are used again. Between two steps; one system call each.
   void release_unused() const { state_.release_unused(free_blocks_, free_slots_); }
 
  private:

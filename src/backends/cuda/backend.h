@@ -19,7 +19,7 @@ namespace cuda {
 
 class Device;
 Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits);
-/// What is in for a GPU in tests (isa "emulated"); empty in the program.
+/// Test hook: replaces the real GPU (isa "emulated"); empty in the program.
 extern std::function<std::shared_ptr<Device>()> substitute_device;
 
 }  // namespace cuda

@@ -1,7 +1,7 @@
 // Where the row matrices of a program lie: one arena, in which a matrix takes the place of those that nobody
 // reads any more. The outputs of a linear lie side by side in one matrix, so that one launch computes them. A
-// linear whose only reader is an addition right after it writes the sum: its own output is nowhere. Owner:
-// an executable. Thread: the engine thread, when a program is compiled.
+// linear whose only reader is an addition right after it writes the sum directly; its output is never stored.
+// Owner: an executable. Thread: the engine thread, when a program is compiled.
 #pragma once
 
 #include <vector>

@@ -42,7 +42,7 @@ class CalibrationCache {
   const char* source() const { return source_; }
   /// At the end of a run: decides whether the next start must measure.
   void discard_if_far(const CostModel& costs) const;
-  /// What the number of workers of small steps was chosen from.
+  /// The measurements that chose the number of workers of small steps.
   const WorkerChoice& workers() const { return workers_; }
 
  private:
@@ -55,7 +55,7 @@ class CalibrationCache {
   const char* source_ = "guessed";
 };
 
-/// What a file holds.
+/// The contents of a file.
 struct RememberedCosts {
   CostFigures figures;
   WorkerChoice workers;  // and what it was chosen from

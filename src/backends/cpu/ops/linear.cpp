@@ -247,7 +247,7 @@ class LinearOp final : public Operation {
     }
   }
 
-  /// Of the outputs that this worker has just written.
+  /// Applies the soft cap to the outputs that this worker has just written.
   void cap(const Step& step, const Packed& weight, Matrix out, BlockRange blocks, std::int64_t first,
            std::int64_t last) const {
     const std::int64_t begin = static_cast<std::int64_t>(blocks.first) * kLanes;
