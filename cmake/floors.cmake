@@ -5,7 +5,7 @@
 include(GoogleTest)
 
 add_library(ft_options INTERFACE)
-# Headers are named from src/; those of tests/ from the root.
+# Headers are named from src/, and headers of tests/ from the root.
 target_include_directories(ft_options INTERFACE ${CMAKE_SOURCE_DIR}/src ${CMAKE_SOURCE_DIR})
 target_compile_options(ft_options INTERFACE -Wall -Wextra -Wshadow -Wnon-virtual-dtor -fno-math-errno
                                             -ffp-contract=off)

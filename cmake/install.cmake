@@ -2,7 +2,7 @@
 # the Debian package of the same (cpack -G DEB).
 include(GNUInstallDirs)
 
-# Debug information in a file of its own: the program is a sixth of the size, and a debugger finds both.
+# Debug information in a separate file: the program is a sixth of the size, and a debugger finds both.
 find_program(FORETOKEN_OBJCOPY NAMES ${CMAKE_OBJCOPY} objcopy)
 if(FORETOKEN_OBJCOPY AND CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT APPLE)
   add_custom_command(

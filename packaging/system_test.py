@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What `cmake --install` and the Debian package put on a machine: packaging/system_test.py BUILD
+"""The files that `cmake --install` and the Debian package install: packaging/system_test.py BUILD
 
 The systemd unit resolves, docs/install.md removes what was installed, and lintian finds no fault in the .deb.
 """

@@ -89,7 +89,7 @@ class Wheel(unittest.TestCase):
             self.assertEqual(server.wait(60), 0)
 
     def test_5_the_tag_is_true(self):
-        """The program needs no later glibc than its tag says, and no other library."""
+        """The program needs no later glibc than its tag allows, and no other library."""
         program = next((self.folder / "venv").rglob("bin/foretoken.*"), None) or next(
             path for path in (self.folder / "venv").rglob("foretoken/bin/foretoken"))
         wanted = subprocess.run(["objdump", "-T", program], capture_output=True, text=True, check=True).stdout

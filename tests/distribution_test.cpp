@@ -160,7 +160,7 @@ TEST_P(DistributionTest, OfTheFirstTokensIsExactUnderBothRulesAtEveryDepth) {
   EXPECT_GT(drafted, accepted + kSeeds / 2) << "nothing was rejected: this proves nothing";
 }
 
-/// EAGLE-3 drafts two thirds of the vocabulary: what it lacks must still come as often as the target says.
+/// EAGLE-3 drafts two thirds of the vocabulary: the other tokens must still have the target's frequencies.
 TEST_P(DistributionTest, IsExactWhicheverNetworkDrafts) {
   const Case parameters = case_of(GetParam());
   const std::vector<double> expected = exact(decoder_, parameters);

@@ -1,4 +1,4 @@
-// Drafters with a folder of their own against the figures that were made with them. The trained pairs are not
+// Drafters in separate folders against the figures that were made with them. The trained pairs are not
 // in the repository: FORETOKEN_TRAINED names the folder that holds them, without it these tests are skipped.
 #include <cstdlib>
 #include <filesystem>

@@ -22,7 +22,7 @@ constexpr int kAnswer = 120;   // tokens of an answer, at most
 constexpr int kSegments = 16;
 constexpr std::size_t kBegins = 4;
 
-using Order = std::vector<std::size_t>;  // kinds, by turns
+using Order = std::vector<std::size_t>;  // kinds, alternating
 
 /// Of kPasses (the MTP head), kFree (lookup) and kBlock (DFlash), by Source::number().
 const Source* const kDrafters[] = {&kPasses, &kFree, &kBlock};
@@ -201,7 +201,7 @@ class TrainedChoice : public testing::Test {
     return 1 + accepted;
   }
 
-  /// `order`: the kinds, by turns. `who(kind)` may draft there, `policy(kind)` chooses.
+  /// `order`: the kinds in sequence. `who(kind)` may draft there, `policy(kind)` chooses.
   template <class Who, class Policy>
   Pace run(const CostModel& costs, const Order& order, Who who, Policy policy) {
     Pace pace;

@@ -41,7 +41,7 @@ struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.backend << " " << c.set.name; }
 };
 
-/// A folder of links: the trained tower is published beside the text model that it belongs to.
+/// A folder of links: the trained tower is published next to its text model.
 class Joined {
  public:
   Joined(const fs::path& text, const fs::path& vision)

@@ -42,7 +42,7 @@ TEMPLATE = re.compile(
 
 
 def kind_of_brace(header):
-    """What a `{` outside functions opens, from the text before it: 'scope', 'function' or 'value'."""
+    """The kind of block that a `{` outside functions opens, from the text before it: 'scope', 'function' or 'value'."""
     head = header.strip()
     plain = TEMPLATE.sub("", head)
     if not head:

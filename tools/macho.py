@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a program for macOS needs: tools/macho.py FILE lists its libraries and refuses those that are not a part
+"""The libraries of a program for macOS: tools/macho.py FILE lists them and refuses those that are not a part
 of macOS, another processor and a macOS newer than 14. Reads the load commands of the Mach-O format (loader.h of
 Apple's open sources)."""
 

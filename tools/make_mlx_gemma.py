@@ -5,7 +5,7 @@
 mlx-lm builds the model, renames the weights, quantises them by its own rules (the router in 8 bits; here the experts
 in 2 bits, everything else in 4) and writes the folder. The values that MLX dequantises from that file go to
 transformers.
-The model has what only a large Gemma has: experts beside each dense MLP, per-layer embeddings, keys that are values.
+The model has the features of a large Gemma: experts next to each dense MLP, per-layer embeddings, keys that are values.
 """
 
 import json

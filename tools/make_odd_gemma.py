@@ -6,7 +6,7 @@
         soft cap, layer scalars, head sizes 24 and 48, tensors in bf16, f16 and f32, a byte-fallback tokenizer
 `odd_e` like the E2B: MLX names and a text config at top level, per-layer embeddings, three layers that read earlier
         keys and values, a wider MLP in them, an untied LM head
-`odd_moe` like the 26B-A4B: `odd` with four layers, seven experts beside each dense MLP, three for a token
+`odd_moe` like the 26B-A4B: `odd` with four layers, seven experts parallel to each dense MLP, three for a token
 The configs say float32, so the embedding's scale is not rounded to bf16.
 """
 
@@ -93,7 +93,7 @@ def golden(model, name, tokens, continuation=64):
 
 
 def tokenizer(size):
-    """Bytes, the letters, and some joined pairs; the ids of the named tokens are those of the public models."""
+    """Bytes, the letters, and some joined pairs; the named tokens have the ids of the public models."""
     vocab = {NAMED.get(i, f"<unused{i}>"): i for i in range(107)}
     for byte in range(256):
         vocab[f"<0x{byte:02X}>"] = len(vocab)

@@ -5,10 +5,10 @@
 Hugging Face names, untied LM head, 5 layers with the types given one by one, 3 query heads on 1 key-value head of 32,
 rotary part 0.5, 1 key head of 32 and 3 value heads of 48 in the linear layers, vocabulary 517, an MTP head, tensors in
 bf16, f16 and f32 mixed, two shards with an index, no tokenizer. Weights are scaled so that greedy text varies.
-prompts.json beside it feeds make_golden.py.
+its prompts.json feeds make_golden.py.
 
 --experts: a mixture of 11 experts of width 24, 3 chosen, and a shared one of width 56, in 3 layers and the MTP head.
-The trunk's experts are fused stacks and those of the MTP head are stored one by one.
+The trunk's experts are fused stacks, the MTP head's experts are stored one by one.
 """
 
 import json

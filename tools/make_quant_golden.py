@@ -5,7 +5,7 @@ Reference implementation: mlx.core.quantize and mlx.core.dequantize on the CPU d
 itself, so that the reader meets MLX's header layout too. Run with the reference environment:
     .venv/bin/python tools/make_quant_golden.py
 Tensors: input.F32 / input.BF16 / input.F16 [rows, 128]; {dtype}.b{bits}.g{group}.weight / .scales / .biases; and
-.values, the dequantised float32, for F32. Of mxfp4, mxfp8 and nvfp4: MODE.weight / .scales / .values of the same rows
+.values, the dequantised float32, for F32. For mxfp4, mxfp8 and nvfp4: MODE.weight / .scales / .values of the same rows
 (MODE) and of rows in which every code meets scale bytes of all sizes (MODE.all).
 """
 import pathlib

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lists the selectors of Apple's metal-cpp that src/backends/metal/macos may send: tools/make_selectors.py WHEEL
 writes src/backends/metal/macos/selectors.txt from the headers in a wheel of mlx-metal (PyPI), which ships metal-cpp.
-Only those of the classes that the device uses are kept."""
+Only selectors of classes that the device uses are kept."""
 
 import re
 import sys

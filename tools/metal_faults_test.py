@@ -88,7 +88,7 @@ class Faults(unittest.TestCase):
             command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-ffp-contract=off", "-w"]
             command += ["-DFMT_HEADER_ONLY", "-I", folder, "-I", str(ROOT), *map(str, twin), str(copy / "probe.cpp")]
             command += ["-o", str(copy / "probe")]
-            # Fibres have stacks of their own, which the sanitizer's marks do not follow.
+            # Fibres have separate stacks, which the sanitizer's marks do not follow.
             command += ["-fsanitize=address", "--param", "asan-stack=0"] if sanitizer else []
             subprocess.run(command, check=True)
             environment = dict(os.environ, ASAN_OPTIONS="detect_leaks=0:detect_stack_use_after_return=0")

@@ -17,7 +17,7 @@ BUILD = "".join(f"[{i}/440] Building CXX object src/a/very/long/path/{i}.cpp.o\n
 
 
 def run(text, columns=None):
-    """What `progress` prints for `text`, and its log. `columns`: in a terminal of that width."""
+    """The output of `progress` for `text`, and its log. `columns`: in a terminal of that width."""
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder, "log")
         command = [PROGRESS, log, "2/3 building foretoken"]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 GUARD = Path(__file__).resolve().parent / "speed_guard.py"
 
-# Speeds are read one a run from a list beside the program, and then again from its beginning.
+# Each run reads one speed from a list next to the program, cyclically.
 PROGRAM = """#!{python}
 import json, pathlib, sys
 if "--help" in sys.argv:

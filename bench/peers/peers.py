@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Our plain decoding and prompts beside llama.cpp's, on the same shapes, the same machine and in the same minutes.
+"""Our plain decoding and prompts compared with llama.cpp's, on the same shapes, machine and minutes.
 
     bench/peers/peers.py build                      llama.cpp from the sources in llama-cpp-python's sdist
     bench/peers/peers.py compare qwen3.5-0.8b       interleaved runs, ratios of each pair, their median
     bench/peers/peers.py compare qwen3.5-4b --pairs 3 --json > pairs.json
     bench/peers/peers.py compare "qwen3.5-35b-a3b?layers=8"
-    bench/peers/peers.py mlx                        the shipped model beside mlx-lm on the processor
+    bench/peers/peers.py mlx                        the shipped model compared with mlx-lm on the processor
 
 All output is in bench/out/peers/ (not in git): a virtual environment, the sources, the build with
 -march=native, GGUF files of random weights (synth_gguf.py). Both sides use as many threads, 4.5 bits a weight in every

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What the way through Ray takes of what the replicas can: tokens a second of three replicas whose programs the clients
+"""The throughput lost on the way through Ray: tokens a second of three replicas whose programs the clients
 ask directly, and of the same programs through the gateway, in turn; and the processor time of each part.
 
     .cache/ray/bin/python -W ignore deploy/ray/aggregate.py [--streams 24] [--tokens 200] [--seconds 8] [--pairs 5]
@@ -144,7 +144,7 @@ def programs():
 
 
 def set_apart():
-    """The replicas keep the first half of the cores, as on machines of their own; all else has the other half."""
+    """The replicas keep the first half of the cores, as on separate machines; everything else has the other half."""
     cores = sorted(os.sched_getaffinity(0))
     halves = {True: cores[:len(cores) // 2], False: cores[len(cores) // 2:]}
     for pid, part in {**processes(), os.getpid(): "clients"}.items():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A Ray cluster whose cores are all taken by replicas: the gateway runs, and says of each model whether it is ready."""
+"""A Ray cluster whose cores are all taken by replicas: the gateway runs and reports whether each model is ready."""
 import json
 import os
 import pathlib

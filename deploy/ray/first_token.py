@@ -1,4 +1,4 @@
-"""What the way through Ray adds to the first token, for each setting of Ray Serve's loops and ingress.
+"""The time that the way through Ray adds to the first token, for each setting of Ray Serve's loops and ingress.
 
     .cache/ray/bin/python -W ignore deploy/ray/first_token.py [VARIANT ...]
 

@@ -146,7 +146,7 @@ def sdk(retries=0, key=KEY):
 
 class Cluster(unittest.TestCase):
     def lone(self, numbers):
-        """Each answer on a server of its own, one at a time."""
+        """Each answer on a separate server, one at a time."""
         with Server("--slots", "1", "--alias", "tiny") as server:
             client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", timeout=180)
             return {number: whole(client, request(number)) for number in numbers}

@@ -23,7 +23,7 @@ from foretoken_ray.routing import PrefixRouter  # noqa: E402
 from foretoken_ray.settings import Model, Settings  # noqa: E402
 from starlette.requests import Request  # noqa: E402
 
-# Says what `foretoken serve --json` says. After POST /lose, /health answers 503, as after a lost device.
+# Prints the JSON of `foretoken serve --json`. After POST /lose, /health answers 503, as after a lost device.
 PROGRAM = """#!{python}
 import http.server, json, os
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What can be seen of foretoken.rb without Homebrew: it names a formula for everything that cmake looks for, and
+"""Checks of foretoken.rb without Homebrew: it names a formula for everything that cmake looks for, and
 its cmake lines run in an empty prefix. Configures; FORETOKEN_FULL=1 also builds, installs and runs its test."""
 
 import json

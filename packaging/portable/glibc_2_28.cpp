@@ -65,7 +65,7 @@ FT_HIDDEN int pthread_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t*
   return pthread_cond_timedwait(condition, mutex, &wall);
 }
 
-/// 2.35. What libgcc's unwinder calls for each frame of a thrown exception: 0 if it is found.
+/// 2.35. libgcc's unwinder calls it for each frame of a thrown exception: 0 if it is found.
 FT_HIDDEN int _dl_find_object(void* address, dl_find_object* found) noexcept {
   Search search{reinterpret_cast<ElfW(Addr)>(address), found};
   return dl_iterate_phdr(look_at, &search) == 1 ? 0 : -1;

@@ -4,7 +4,7 @@
     link.py PYTHON COMPILER [flags and objects ...] -o PROGRAM [libraries ...]
 
 PYTHON has the package ziglang (tools/setup package), whose linker knows every version of glibc. The program needs
-glibc 2.28 and nothing else: each shared library is replaced by the static one beside it, libstdc++ and libgcc by the
+glibc 2.28 and nothing else: each shared library is replaced by the static one next to it, libstdc++ and libgcc by the
 compiler's. fmt, spdlog and toml++ have no static one in the distribution: libraries.cpp is among the objects.
 """
 import pathlib
@@ -31,7 +31,7 @@ def found_beside(shared, name, compiler):
 
 
 def static_libraries(shared, compiler):
-    """What replaces a shared library: the static one beside it and what that needs."""
+    """The replacement of a shared library: the static one next to it and its dependencies."""
     stem = re.match(r"lib[^.]+", pathlib.Path(shared).name)[0]
     if stem in COMPILED_IN:
         return []

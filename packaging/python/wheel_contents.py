@@ -1,4 +1,4 @@
-"""What the wheel holds beside src/: the portable program, the models of assets/, the licences; its version and tag.
+"""The wheel besides src/: the portable program, the models of assets/, the licences; its version and tag.
 
 Both are hooks of hatchling. The environment names what packaging/build made:
   FORETOKEN_PROGRAM   the portable program

@@ -10,9 +10,8 @@
 
 namespace ft::api {
 
-/// Null, an empty list, and their texts mean a call without arguments. Text that is not an object becomes
-/// the member "arguments", so that the model reads what was written. kInvalid for other values, with
-/// `path`.
+/// Null, an empty list, and their texts mean a call without arguments. Text that is not an object becomes the
+/// member "arguments", so that the model reads the original text. kInvalid for other values, with `path`.
 Result<Json> read_arguments(const Json* given, const std::string& path);
 
 }  // namespace ft::api

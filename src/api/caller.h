@@ -1,6 +1,6 @@
-// Caller: who sends a request, by its API key. What a request leaves (a stored response, a running
-// answer, snapshots in the prefix cache) belongs to its caller's key; for other keys it does not exist. An
-// operator's key may use everything. Without keys everybody is the same caller, who may use everything.
+// Caller: the sender of a request, identified by its API key. The data of a request (a stored response, a
+// running answer, snapshots in the prefix cache) belongs to its caller's key; for other keys it does not
+// exist. An operator's key may use everything. Without keys all callers are one caller with full access.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ struct Choice {
 
 /// `prefix` followed by 32 hexadecimal digits: 128 bits of the system's random source.
 std::string random_id(std::string_view prefix);
-/// Drawn from the same source for itself, so that no id tells anything about it.
+/// Drawn separately from the same source, so that no id reveals it.
 std::uint64_t random_seed();
 
 /// OpenAI's {content: [{token, logprob, bytes, top_logprobs}]} for tokens [from, to).

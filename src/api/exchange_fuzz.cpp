@@ -1,8 +1,8 @@
 // Feeds arbitrary bodies to every route that has one, with the shipped model's tokenizer, template, and
 // grammars. A refusal has a sentence. An accepted body makes requests within bounds. Its writer turns
 // arbitrary events into JSON, whole and streamed. The first byte selects the route; the last ones are the
-// events. Each body is tried on the lanes in turn, as the server does it: a lane that leaves work to others
-// says so at most once, and the lane that does all comes to the same end as the one that answered.
+// events. Each body is tried on the lanes in sequence, as in the server: a lane defers work at most once, and
+// the lane that does all work has the same result as the one that answered.
 #include <cstdint>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
@@ -111,7 +111,7 @@ void answer(Exchange exchange, std::string_view events) {
   demand(Json::parse(reply.body, nullptr, false).is_object());
 }
 
-/// Whether the body is accepted, and what was said or how many requests it makes.
+/// Whether the body is accepted, and the error or the number of its requests.
 using Outcome = std::pair<bool, std::string>;
 
 template <class Work>

@@ -19,8 +19,8 @@ struct Page {
 Result<HttpResponse> models_reply(const ModelInfo& model_info, Dialect dialect, const Page& page = {});
 Result<HttpResponse> model_reply(const ModelInfo& model_info, const std::string& id, Dialect dialect);
 HttpResponse props_reply(const ModelInfo& model_info);
-/// {enabled, snapshots, sessions, size, ...}, without what is not told of one owner; `cleared` reports that
-/// the cache was emptied.
+/// {enabled, snapshots, sessions, size, ...}, without fields that one owner may not see; `cleared` reports
+/// that the cache was emptied.
 HttpResponse cache_reply(const CacheReport& cache, bool cleared);
 HttpResponse cancelled_reply(const std::string& id);
 /// {text} or {messages, tools} -> {tokens, count}

@@ -31,7 +31,7 @@ struct ModelInfo : RequestModel {
   bool strict_fields = false;        // refuse unknown members of a body
   std::int64_t created_s = 0;        // seconds since 1970
   std::string family, quantisation, backend, drafter, drafter_problem, version;
-  std::string backend_problem;  // why --backend auto did not take the GPU; empty: it did, or there is none
+  std::string backend_problem;  // why --backend auto did not use the GPU; empty: it did, or there is none
   std::int64_t parameters = 0, bytes = 0, positions = 0;  // positions: the trained context length
   int slots = 0;
   int draft_vocabulary = 0;                  // size of the MTP head's draft vocabulary; 0: no MTP head

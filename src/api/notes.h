@@ -1,5 +1,5 @@
-// Notes: the parts of a request that its answer does not use. The server says so in the answer's header
-// fields, X-Skipped and X-Unknown-Fields, and once in its log.
+// Notes: the parts of a request that its answer does not use. The server reports them in the response headers
+// X-Skipped and X-Unknown-Fields, and once in its log.
 #pragma once
 
 #include <map>

@@ -17,7 +17,7 @@ struct AccessLine {
   std::string note;  // "client left", "12 tokens"
 };
 
-/// What monitors and balancers ask every few seconds, and was answered well: logged at the level debug only.
+/// Successful periodic requests of monitors and balancers: logged only at level debug.
 bool is_poll(const HttpRequest& http_request, const AccessLine& line);
 
 /// The line without its newline: printable UTF-8.

@@ -1,4 +1,4 @@
-// API keys: reads Authorization: Bearer KEY or x-api-key: KEY and says whose key it is, in constant time. The
+// API keys: reads Authorization: Bearer KEY or x-api-key: KEY and finds the key's owner in constant time. The
 // router decides which paths need no key.
 #pragma once
 
@@ -18,10 +18,10 @@ namespace ft::server {
 /// The keys that may use the server. Immutable.
 class KeyRing {
  public:
-  /// A key in both lists is an operator's. Without any key everybody is the same caller, an operator. An
-  /// empty key admits nobody.
+  /// A key in both lists is an operator's. Without keys all callers are one caller, an operator. An empty key
+  /// admits nobody.
   KeyRing(const std::vector<std::string>& keys, const std::vector<std::string>& operator_keys);
-  /// Who sends the request; nullopt if it has no valid key but needs one.
+  /// The caller of the request; nullopt if it needs a key and has no valid one.
   std::optional<api::Caller> caller(const HttpRequest& http_request) const;
 
  private:

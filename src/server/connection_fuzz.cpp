@@ -1,7 +1,7 @@
 // Feeds arbitrary bytes of up to three clients, in pieces of any size and order, to complete connections:
 // reader, framing, router, dialects, streams, and registrations, with a fake engine. The first part of the
-// input says who sends how much when. Every connection must end, its answers must be HTTP, and nothing may
-// stay registered.
+// input is the schedule of the clients' writes. Every connection must end, its answers must be HTTP, and
+// nothing may stay registered.
 #include <boost/beast/core/flat_buffer.hpp>
 #include <cstdint>
 #include <cstdlib>

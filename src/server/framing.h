@@ -1,6 +1,6 @@
 // Framing: rejects requests whose end is ambiguous. A proxy and this server could otherwise disagree about
-// where the next request begins (request smuggling). These checks cover what the HTTP library accepts; a
-// failed check closes the connection. Source: RFC 9112 sections 3.2, 6.1, and 6.3.
+// where the next request begins (request smuggling). These checks cover cases that the HTTP library accepts;
+// a failed check closes the connection. Source: RFC 9112 sections 3.2, 6.1, and 6.3.
 #pragma once
 
 #include <optional>

@@ -63,8 +63,9 @@ void requests(Exposition& text, const EngineStatus& engine) {
   times(text, "foretoken_request_seconds", "From request to end.", engine.request_time);
 }
 
-/// What the endpoint picker of the Gateway API inference extension reads (its proposal 003, model server
-/// protocol). A slot reserves its whole context, so the part of the KV cache in use is that of the slots.
+/// Metrics for the endpoint picker of the Gateway API inference extension (its proposal 003, model server
+/// protocol). A slot reserves its whole context, so the used part of the KV cache is the used part of the
+/// slots.
 void picked_by(Exposition& text, const EngineStatus& engine) {
   const double used = engine.slots > 0 ? number(engine.running) / number(engine.slots) : 0;
   measure(text, "vllm:num_requests_waiting", "Requests in the queue, as vLLM names them.", engine.waiting);
@@ -102,7 +103,7 @@ void speculation(Exposition& text, const EngineStatus& engine) {
               engine.accepted_at);
 }
 
-/// A key that is not an operator's sees what the cache holds and did for itself.
+/// A key that is not an operator's sees only its part of the cache.
 void cached(Exposition& text, const EngineStatus& engine, const CacheReport& cache) {
   measure(text, "foretoken_cache_snapshots", "Snapshots in the prefix cache.", number(cache.snapshots));
   measure(text, "foretoken_cache_limit_bytes", "Max memory for cached snapshots.", number(cache.limit_bytes));
@@ -129,7 +130,7 @@ void cached(Exposition& text, const EngineStatus& engine, const CacheReport& cac
   count(text, "foretoken_cache_disk_dropped_total", "Unusable snapshot files removed.", number(disk.dropped));
 }
 
-/// Figures that this machine does not tell are left out.
+/// Figures that this machine does not report are left out.
 void processor(Exposition& text, const PowerFacts& power) {
   if (power.mhz > 0)
     measure(text, "foretoken_processor_hertz", "Clock of the processor, mean of all cores.", power.mhz * 1e6);

@@ -1,5 +1,5 @@
-// GET /metrics: figures of the engine and the server for Prometheus. The figures of speculation are also
-// given under vLLM's names, and so is what a gateway chooses a replica by. The text has about 10 kB.
+// GET /metrics: figures of the engine and the server for Prometheus. Figures of speculation, and those that
+// gateways use to choose a replica, also have vLLM's names. The text has about 10 kB.
 #pragma once
 
 #include <atomic>

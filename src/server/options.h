@@ -17,7 +17,7 @@ struct ServerOptions {
   std::string host = "127.0.0.1";
   int port = 8080;                      // 0: any free port
   std::vector<std::string> api_keys;    // empty, and admin_keys too: no key required
-  std::vector<std::string> admin_keys;  // of operators, who may use what belongs to other keys
+  std::vector<std::string> admin_keys;  // of operators, who may use the data of other keys
   std::vector<std::string> origins;     // allowed besides loopback; "*": all
   std::vector<std::string> hosts;       // allowed in Host besides this machine's addresses
   std::size_t bodies_bytes = kMaxBodiesBytes;

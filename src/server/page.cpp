@@ -18,7 +18,7 @@ api::HttpResponse plain(std::string_view words) {
   return reply;
 }
 
-/// True if If-None-Match contains our tag; a proxy may have made it weak.
+/// True if If-None-Match contains our tag, possibly weakened by a proxy.
 bool has_it(std::string_view tags, std::string_view etag) {
   return tags == "*" || tags.find(etag) != std::string_view::npos;
 }

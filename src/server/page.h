@@ -1,5 +1,5 @@
 // The page at /: embedded and gzipped, or instructions for building it. If-None-Match gives 304 if the
-// browser has the page (200 kB) already.
+// browser already has the page (200 kB).
 #pragma once
 
 #include "api/http_response.h"

@@ -66,8 +66,8 @@ std::string safe_id(std::string_view id) {
   return good ? std::string(id) : api::random_id("req_");
 }
 
-/// An absolute-form target (http://host/path) becomes its path; what it names as the host then counts instead
-/// of Host (RFC 9112 section 3.2.2). Empty for a path.
+/// An absolute-form target (http://host/path) becomes its path; its host then replaces the Host header (RFC
+/// 9112 section 3.2.2). Empty for a path.
 std::string_view take_authority(std::string_view& target) {
   for (const std::string_view scheme : {"http://", "https://"}) {
     if (target.size() <= scheme.size() || !same_name(target.substr(0, scheme.size()), scheme)) continue;

@@ -49,7 +49,7 @@ TEST_F(RouterTest, SaysThatTheBackendIsLost) {
   report.lost = true;
   RequestFields fields;
   fields.prompt = {1, 2, 3}, fields.slot.max_tokens = 4;
-  for (;;) {  // until the engine has told what its first failing step found
+  for (;;) {  // until the engine has reported its first failing step
     Result<Ticket> ticket = engine->submit(std::move(*Request::make(fields, engine->vocabulary())));
     if (!ticket.ok()) break;
     while (ticket->next().kind != Event::Kind::kEnd) {

@@ -1,8 +1,8 @@
-// SendAhead: the first bytes of an answer, sent before the rest is known. They ask a client that has sent its
-// last byte whether it still reads: one that closed the connection refuses them, while one that only closed
-// its sending side takes them as the beginning of its answer. A client that closes later, without a word, is
-// noticed at the next byte; after the last one the system asks every half minute. Owner:
-// server/connection.cpp, whose socket must outlive it. Thread: the I/O thread.
+// SendAhead: the first bytes of an answer, sent before the rest is known. They test whether a client that has
+// sent its last byte still reads: a closed connection rejects them, while a client that only closed its
+// sending side takes them as the beginning of its answer. A client that disconnects later is noticed at the
+// next byte, and after the last one by TCP keep-alive, every half minute. Owner: server/connection.cpp, whose
+// socket must outlive it. Thread: the I/O thread.
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>

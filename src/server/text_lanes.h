@@ -1,10 +1,10 @@
 // TextLanes: renders and encodes the texts of POST requests. Short, middle and long texts have one thread
 // each, so a text of megabytes delays only other long ones. One long text at a time bounds the memory of
 // encoding. All three leave heavy work (base/heavy_work.h) to other threads: a request that turns out to
-// compile a grammar, to render for long or to fetch an image is done again there, so a slow grammar or a slow
-// server elsewhere delays only its like. A request thus waits for those of its own lane that came before it,
-// and for no other. All but the short lane yield their cores. Any thread may call it; a coroutine resumes on
-// its own executor. A text that continues a stored response is parsed twice.
+// compile a grammar, to render for long or to fetch an image is repeated there, so a slow grammar or a slow
+// remote server delays only similar requests. A request thus waits only for earlier requests of its lane. All
+// but the short lane yield their cores. Any thread may call it; a coroutine resumes on its own executor. A
+// text that continues a stored response is parsed twice.
 #pragma once
 
 #include <atomic>
@@ -38,9 +38,9 @@ class TextLanes {
   /// Runs `work` on the lane's thread and rethrows its exceptions. Work that needs another lane is run again
   /// there, from its beginning. Memory of a long text is then returned to the system.
   boost::asio::awaitable<void> run(Lane lane, std::function<void()> work);
-  /// Waits until the threads of texts have done what was posted so far. For tests.
+  /// Waits until the text threads have finished all posted work. For tests.
   void settle();
-  /// Ends what runs; what still waits is not begun.
+  /// Ends running work; waiting work is not started.
   void join();
 
  private:

@@ -31,7 +31,7 @@ struct ToolFunction {
   const SchemaGraph& parameters;
 };
 
-/// What writing a function's rules gives.
+/// The result of writing a function's rules.
 struct CallBody {
   std::string expression;
   std::set<std::string> unenforced;  // keywords and parts of the schema that an answer may break

@@ -1,4 +1,4 @@
-// A chat format that no model has, through everything that reads tags: nothing but its own file knows them.
+// A chat format that no model has, through all code that reads tags: only the format's file knows its tags.
 #include "text/chat_format.h"
 
 #include <fmt/format.h>

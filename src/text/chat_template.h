@@ -25,8 +25,8 @@ struct TemplateLimits {
   uint64_t recursion_depth = 200;  // nested macro calls
   size_t template_bytes = size_t{1} << 20;
   size_t output_bytes = size_t{64} << 20;
-  uint64_t work = uint64_t{1} << 30;       // bytes and items touched, beside 256 a byte of messages
-  size_t memory_bytes = size_t{64} << 20;  // held at once, beside 192 bytes a byte of messages
+  uint64_t work = uint64_t{1} << 30;       // bytes and items touched, plus 256 a byte of messages
+  size_t memory_bytes = size_t{64} << 20;  // held at once, plus 192 bytes a byte of messages
 };
 
 /// A rendering beyond these is heavy work, plus 8 instructions and what TemplateLimits adds for each byte of

@@ -214,7 +214,7 @@ TEST(ChatTemplate, ShowsTheInjectedClock) {
   options.now_s = 1'709'210'096;  // 2024-02-29 12:34:56, a leap day
   EXPECT_EQ(rendered("{{ strftime_now('%Y-%m-%d %H:%M:%S %A %-d %B %b %j %I%p %y%%') }}", kUser, options),
             "2024-02-29 12:34:56 Thursday 29 February Feb 060 12PM 24%");
-  // What Python's strftime gives, day and month of one digit too.
+  // The output of Python's strftime, also for one-digit days and months.
   const std::string all =
       "{{ strftime_now('%e %h %F %T %D %R %u %w %n%t%% %-m %-I %-H %-M %-S %-j %S %a %-e') }}";
   EXPECT_EQ(rendered(all, kUser, options),
@@ -300,7 +300,7 @@ TEST(ChatTemplate, ALongRenderingIsLeftToOtherThreads) {
   EXPECT_TRUE(needs(turns("1000"), kUser));
   EXPECT_EQ(rendered(turns("1000")), "x") << "where it may take long, it ends";
   EXPECT_TRUE(needs("{% set s = 'x' * 5000000 %}{{ s | length }}", kUser));
-  // What grows with the messages is not long.
+  // Growth with the messages is not a long rendering.
   Json long_chat = Json::array();
   for (int i = 0; i < 1000; ++i)
     long_chat.push_back({{"role", i % 2 == 0 ? "user" : "assistant"}, {"content", "some words"}});

@@ -1,5 +1,5 @@
-// The token that a tokenizer's configuration names as the end of a text. transformers stops at it too, beside
-// the ids of generation_config.json and config.json, which may lack it.
+// The token that a tokenizer's configuration names as the end of a text. transformers also stops at it, in
+// addition to the ids of generation_config.json and config.json, which may lack it.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ inline const uint8_t* ffi_data(std::string_view text) {
 /// `code` must not be FT_TEXT_OK; `context` starts the sentence: "tokenizer.json: ".
 Error ffi_error(ft_text_code code, const FfiBytes& message, const std::string& context);
 
-/// A file of a model folder, whole, or an error that says what to do.
+/// A file of a model folder, whole, or an error with the next step.
 Result<std::string> read_model_text(const std::string& path, size_t max_bytes);
 
 }  // namespace ft

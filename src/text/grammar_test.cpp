@@ -88,8 +88,8 @@ TEST(Grammar, ForcedTokensAreTheOnlyOnesAllowed) {
   }
 }
 
-/// The central guarantee: whatever was tried and rolled back before, a mask equals that of a matcher that has
-/// only seen the tokens.
+/// The central guarantee: whatever was tried and rolled back before, a mask equals the mask of a matcher that
+/// has only seen the tokens.
 void expect_masks_of_history(const Grammar& grammar, uint64_t seed, size_t steps) {
   std::mt19937_64 random(seed);
   GrammarMatcher walked = std::move(grammar.start()).value();

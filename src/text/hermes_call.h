@@ -16,7 +16,7 @@ struct HermesCall {
 /// Nullopt if `json` is not such a call, or is nested deeper than 100.
 std::optional<HermesCall> parse_hermes_call(std::string_view json);
 
-/// The same of a call that was cut: its name is whole, its arguments are what was written of them.
+/// The same for a call that was cut: its name is whole, its arguments may be partial.
 std::optional<HermesCall> parse_cut_hermes_call(std::string_view json);
 
 }  // namespace ft

@@ -36,7 +36,7 @@ constexpr std::pair<std::string_view, const char*> kFormats[] = {
      "(?:[0-9a-f]{1,4}(?::[0-9a-f]{1,4}){0,2})?"},
     {"uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"},
     {"uri", "[a-z][a-z0-9+.-]*:\\/\\/[A-Za-z0-9._~:\\/?@!$&'()*+,;=-]+"},
-    // Words of OpenAPI that tell how a text is used.
+    // OpenAPI formats that only describe the use of a text.
     {"password", ""},
     {"binary", ""},
     {"byte", ""},

@@ -15,7 +15,7 @@ Result<bool> pattern_matches(std::string_view pattern, std::string_view text);
 /// A regular expression of Lark, without slashes, for whole texts that have a match of `pattern`.
 Result<std::string> whole_pattern(std::string_view pattern);
 
-/// The same for a format: "date", "uuid". Null: not known. Empty: the format asks nothing of the text.
+/// The same for a format: "date", "uuid". Null: not known. Empty: the format does not constrain the text.
 const char* format_pattern(std::string_view format);
 
 /// `text` as a regular expression of Lark that matches it and nothing else.

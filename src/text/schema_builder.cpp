@@ -47,7 +47,7 @@ constexpr std::array<KindName, 7> kKindNames = {{{"null", kNulls},
                                                  {"array", kArrays},
                                                  {"object", kObjects}}};
 
-/// Keywords that ask something of one kind of value only. They tell the kind of a schema without a type.
+/// Keywords that constrain only one kind of value. They determine the kind of a schema without a type.
 constexpr std::array<KindName, 23> kKeywordKinds = {{{"properties", kObjects},
                                                      {"required", kObjects},
                                                      {"additionalProperties", kObjects},
@@ -81,7 +81,7 @@ const Json* member(const Json& schema, const char* key) {
   return found == schema.end() ? nullptr : &*found;
 }
 
-/// True if the schema asks nothing: no keyword but annotations.
+/// True if the schema has no constraint: only annotations.
 bool is_trivial(const Json& schema) {
   if (!schema.is_object()) return schema == true;
   const auto has = [&](const char* key) { return schema.contains(key); };

@@ -1,5 +1,5 @@
 // SchemaLark's lists of entries: properties in order, each once, then others, as many as minProperties and
-// maxProperties ask for.
+// maxProperties require.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 constexpr uint64_t kMaxStates = 4096;  // of counting
 constexpr uint64_t kMaxDistinct = 8;   // names that differ by construction
-constexpr int kLetters = 128;          // first and last characters that tell names apart
+constexpr int kLetters = 128;          // first and last characters that distinguish names
 constexpr std::string_view kNothing = R"("")";
 
 /// Characters of ASCII for which `in` holds, as a class of a regular expression. Only those that names may

@@ -42,7 +42,7 @@ struct SchemaShape {
   std::vector<std::pair<std::string, int>> patterns;  // patternProperties
   std::vector<int> prefix;                            // the first items
   int rest = 0;       // other properties or items: a node, 0 (anything) or kNever
-  bool open = false;  // the schema itself tells what other properties are
+  bool open = false;  // the schema itself defines other properties
 
   bool operator==(const SchemaShape&) const = default;
 };
@@ -68,9 +68,8 @@ class SchemaGraph {
   int root() const { return root_; }
   size_t size() const { return nodes_.size(); }
 
-  /// What the graph cannot hold, in words that name the keyword; empty: nothing. An impossible schema is
-  /// broken; what is unenforced may not hold in the answer. A lost reference leads nowhere: in its place is
-  /// anything.
+  /// The faults of the schema, each naming its keyword; may be empty. `broken`: impossible; `unenforced`: may
+  /// not hold in the answer; a lost reference is dangling: it allows anything.
   const std::vector<std::string>& broken() const { return broken_; }
   const std::vector<std::string>& lost() const { return lost_; }
   const std::vector<std::string>& unenforced() const { return unenforced_; }

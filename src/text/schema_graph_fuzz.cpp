@@ -1,5 +1,5 @@
-// Feeds arbitrary schemas to the resolver and to the rules of JSON: nothing crashes or hangs, what is
-// built is bounded, and each value that the schema lists as an enumeration follows it or was left out.
+// Feeds arbitrary schemas to the resolver and to the rules of JSON: nothing crashes or hangs, the result is
+// bounded, and each enumerated value of the schema follows it or was left out.
 #include <cstdlib>
 
 #include "base/json.h"

@@ -1,4 +1,5 @@
-// The resolver of JSON schemas: what each combination comes to, and what is named as broken or unenforced.
+// The resolver of JSON schemas: the result of each combination, and the keywords reported as broken or
+// unenforced.
 #include "text/schema_graph.h"
 
 #include <gtest/gtest.h>

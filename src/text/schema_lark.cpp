@@ -191,7 +191,7 @@ std::string SchemaLark::number(const SchemaShape& shape) {
     if (steps.size() > 1) schema["allOf"].push_back({{"multipleOf", step}});
   }
   if (!cut || !negative || !positive) return rule(json_expression(schema));
-  if (schema.size() > 1) {  // one huge bound beside others: those keep exponents out
+  if (schema.size() > 1) {  // one huge bound among others: the others keep exponents out
     return rule(json_expression(schema));
   }
   const int more = std::max(digits - 1, 0);

@@ -1,6 +1,6 @@
 // SchemaLark: Lark rules of the values that a SchemaGraph allows, as JSON or in a chat format's own notation,
 // and of lists of parameters. A rule belongs to a node, so recursion in the schema is recursion in the
-// grammar. finish() writes the rules that were asked for. What cannot be written is in unenforced().
+// grammar. finish() writes the requested rules. Constraints that cannot be written are in unenforced().
 #pragma once
 
 #include <functional>
@@ -56,7 +56,7 @@ class SchemaLark {
     Entry entry;
     bool others = false;  // names outside of the properties are allowed
   };
-  /// The entries of an object in order, as many as it asks for, with `comma` between.
+  /// The entries of an object in order, as many as it requires, with `comma` between.
   std::string entries(const std::vector<Item>& items, const SchemaShape& shape, const Names& names,
                       std::string_view comma);
 

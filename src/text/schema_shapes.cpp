@@ -1,4 +1,4 @@
-// SchemaBuilder's shapes: what the schemas of one alternative ask together of one kind of value.
+// SchemaBuilder's shapes: the joint constraints of one alternative's schemas on one kind of value.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -125,7 +125,7 @@ bool SchemaBuilder::array_shape(const Schemas& flat, SchemaShape& shape) {
   return shape.min <= shape.max;
 }
 
-/// What a property of this name has to follow: all that any of the schemas says of it.
+/// The constraints on a property of this name, from all schemas.
 SchemaBuilder::Schemas SchemaBuilder::asked_of_property(const Schemas& flat, const std::string& name) {
   Schemas asked;
   for (const Json* schema : flat) {
@@ -214,7 +214,7 @@ void SchemaBuilder::add_patterns(const Schemas& flat, SchemaShape& shape) {
   }
 }
 
-/// Applies propertyNames; false if it asks for more than names of a list or of a pattern.
+/// Applies propertyNames; false unless it is a list of names or a pattern.
 bool SchemaBuilder::restrict_names(const Json& names, SchemaShape& shape) {
   const Json* asked = &names;
   for (int i = 0; i < 8 && asked != nullptr && asked->is_object() && asked->contains("$ref"); ++i) {

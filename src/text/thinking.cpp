@@ -91,7 +91,7 @@ bool ThinkingSplitter::step_reasoning(Piece& piece, bool last) {
   const ToolCallSyntax& calls = format_->calls;
   const char first[] = {close_tag.front(),
                         options_.tool_call_ends_reasoning ? calls.begin.front() : close_tag.front()};
-  size_t from = 0;  // of what is not yet taken
+  size_t from = 0;  // of the text not yet taken
   bool more = false;
   while (from < held_.size()) {
     const size_t tag = std::min(held_.find_first_of(std::string_view(first, 2), from), held_.size());

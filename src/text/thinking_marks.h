@@ -1,8 +1,8 @@
-// ThinkingMarks: the vocabulary's side of reasoning. Which token opens and which closes it, what follows a
-// close, and, for an answer whose content must follow a grammar, which tokens may be in the reasoning before
-// it: none that ends the answer, and none that spells the closing tag with content after it, so that the
-// content begins with a token. Owner: the scheduler, one a model; immutable. Thread: any. Cost: a mask for
-// each byte of the closing tag, about 30 ms and 250 kB for 250,000 tokens, 1 ms for 8,000. No errors.
+// ThinkingMarks: the vocabulary's side of reasoning. Its opening and closing tokens, the text after a close,
+// and, for an answer whose content must follow a grammar, which tokens may be in the reasoning before it:
+// none that ends the answer, and none that spells the closing tag with content after it, so that the content
+// begins with a token. Owner: the scheduler, one a model; immutable. Thread: any. Cost: a mask for each byte
+// of the closing tag, about 30 ms and 250 kB for 250,000 tokens, 1 ms for 8,000. No errors.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class ThinkingMarks {
   /// Bytes of the closing tag that the reasoning ends with, after one more token.
   size_t follow(size_t matched, std::string_view bytes) const;
   bool closed(size_t matched) const { return matched == format_.reasoning.close.size(); }
-  /// What may be in the reasoning after `matched` bytes of the closing tag (SampleRow::mask).
+  /// The tokens allowed in the reasoning after `matched` bytes of the closing tag (SampleRow::mask).
   std::span<const uint32_t> mask(size_t matched) const { return masks_[matched]; }
 
  private:

@@ -1,8 +1,8 @@
-// Tokenizer: text to token ids and back, by the model's own tokenizer.json. It uses Hugging Face tokenizers,
-// so the ids are those of transformers. The loaded model owns it, and const methods may run on several
-// threads at once. Loading parses the file and keeps every token's bytes (about 0.2 s and 10 MB for 250,000
-// tokens); encode is linear; token_bytes is O(1). Errors: a missing, oversized, malformed, or unsupported
-// file; a text beyond kMaxEncodeBytes.
+// Tokenizer: text to token ids and back, by the model's tokenizer.json. It uses Hugging Face tokenizers, so
+// the ids equal transformers' ids. The loaded model owns it, and const methods may run on several threads at
+// once. Loading parses the file and keeps every token's bytes (about 0.2 s and 10 MB for 250,000 tokens);
+// encode is linear; token_bytes is O(1). Errors: a missing, oversized, malformed, or unsupported file; a text
+// beyond kMaxEncodeBytes.
 #pragma once
 
 #include <cstddef>

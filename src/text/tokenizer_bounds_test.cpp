@@ -38,7 +38,7 @@ Json sequence(const std::string& parts, const Json& step, int count) {
   return {{"type", "Sequence"}, {parts, Json(static_cast<std::size_t>(count), step)}};
 }
 
-/// "" or what encoding `text` says; what loading says begins with "start: ".
+/// "" or the error of encoding `text`; errors of loading begin with "start: ".
 std::string says(const Json& document, const std::string& text) {
   const auto tokenizer = Tokenizer::parse(document.dump(), "x");
   if (!tokenizer.ok()) return "start: " + tokenizer.error().message;

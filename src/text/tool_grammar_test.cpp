@@ -1,4 +1,4 @@
-// The grammars of tool calls: what each rule of a request allows, and that the tool parser reads the result.
+// The grammars of tool calls: the texts that each rule of a request allows, which the tool parser must read.
 #include "text/tool_grammar.h"
 
 #include <fmt/format.h>

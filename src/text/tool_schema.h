@@ -1,7 +1,7 @@
 // ToolSchemas: the schemas of a request's tools, and the conversion of a model's text to JSON that follows
 // them. Sharing by value is cheap (one pointer). parse() refuses anything that is not an array of tools; a
-// schema that makes no sense lets its parameters be text. A value is what was written: text stays text where
-// the schema allows text and the text is not JSON of another allowed kind.
+// schema that makes no sense lets its parameters be text. Values keep their text: it stays a string where the
+// schema allows one and it is not JSON of another allowed kind.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace ft {
 class SchemaGraph;
 enum class JsonKind : uint8_t;
 
-/// What a parameter may be. Valid as long as its ToolSchemas.
+/// The allowed kinds of a parameter. Valid as long as its ToolSchemas.
 class ParameterType {
  public:
   ParameterType() = default;
@@ -27,7 +27,7 @@ class ParameterType {
 
   /// True if the value is a string whatever is written: it can be shown before it ends.
   bool is_plain_string() const;
-  /// True if the schema asks for nothing.
+  /// True if the schema has no constraint.
   bool is_anything() const;
   bool allows(JsonKind kind) const;
   bool fits(const nlohmann::ordered_json& value) const;
@@ -59,8 +59,7 @@ class ToolSchemas {
 /// `text` as JSON that follows the type where it can be read so, or else as a JSON string.
 std::string json_of_parameter(std::string_view text, const ParameterType& type);
 
-/// The same of a text that was cut: the beginning of the JSON, or nothing where it is not known what it
-/// begins.
+/// The same for a text that was cut: the beginning of the JSON, or nothing if its kind is unknown.
 std::string cut_json_of_parameter(std::string_view text, const ParameterType& type);
 
 /// Converts Python literals ({'a': True, 'b': None}) to JSON; empty if `text` is not a literal.

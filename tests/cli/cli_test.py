@@ -400,7 +400,7 @@ class Work(CliTest):
             return answer["timing"]["costs"]
 
         def undisturbed(folder, *arguments, **environment):
-            """Measured and kept. What a busy machine measures is not kept, and the program says so."""
+            """Measured and stored. A busy machine's measurement is not stored, and a note says so."""
             end = time.monotonic() + TIMEOUT_S
             while (said := source(*arguments, **environment)) == "disturbed":
                 self.assertEqual(list(folder.glob("*")), [])

@@ -1,4 +1,4 @@
-"""Drafters with a folder of their own, from outside: the matrix over all of them, the choice, refusals.
+"""Drafters in separate folders, from outside: the matrix over all of them, the choice, refusals.
 
     python3 tests/cli/drafters_test.py build/release/foretoken [CLASS]
 
@@ -101,7 +101,7 @@ class Doctor(DraftersTest):
         return [one for one in report["findings"] if "drafter " in one["what"]]
 
     def fault(self, name, folder, *arguments):
-        """What is wrong with this drafter and how to mend it, one finding."""
+        """The fault of this drafter and its fix, one finding."""
         found = self.findings(1, "--drafter", f"{name}={folder}", *arguments)
         self.assertEqual([one["kind"] for one in found], ["problem"], found)
         return found[0]["what"], found[0]["mend"]

@@ -1,4 +1,4 @@
-"""`foretoken graft`: the MTP head of another checkpoint, and drafters in folders of their own.
+"""`foretoken graft`: the MTP head of another checkpoint, and drafters in separate folders.
 
     python3 tests/cli/graft_test.py build/release/foretoken [CLASS]
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What docs/mac.md asks a Mac's owner to run exists, and the issue template takes what comes out.
+"""The commands that docs/mac.md gives a Mac's owner exist, and the issue template takes their output.
 
     python3 tests/cli/mac_report_test.py build/release/foretoken
 """

@@ -20,7 +20,7 @@ class Server(Fans):
     def serve(self, number=1):
         """The server that becomes user `number` of the marker."""
         model = ["--model", MODEL, "--port", "0", "--max", "--context", "512"]
-        with open(self.home / "stderr", "a") as errors:  # a pipe that nobody reads would fill
+        with open(self.home / "stderr", "a") as errors:  # a pipe without a reader would fill
             server = subprocess.Popen(
                 [PROGRAM, "serve", *model, "--json"],
                 env=self.environment,

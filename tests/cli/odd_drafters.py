@@ -66,7 +66,7 @@ def shape(target):
 def write_eagle3(folder, target_folder, seed=1, original=False, reduced=True, target_width=None):
     """Reads three boundaries of the target and drafts every third token id of its vocabulary, or all of them.
 
-    `original`: in the layout of the first EAGLE-3 drafters. `target_width`: what the config says of the target.
+    `original`: in the layout of the first EAGLE-3 drafters. `target_width`: the target's width in the config.
     """
     target = sizes_of(target_folder)
     width, layers = target["hidden_size"], target["num_hidden_layers"]

@@ -126,7 +126,7 @@ class StartTest(unittest.TestCase):
         self.assertIn("stopped; nothing was changed", screen.text)
 
     def lines(self, text):
-        """What the terminal shows, line by line."""
+        """The screen of the terminal, line by line."""
         return [line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", text).replace("\r", "\n").split("\n")]
 
 

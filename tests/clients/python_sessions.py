@@ -1,4 +1,4 @@
-"""What the programs from PyPI are made to do: see sessions.py. Libraries and servers are driven by the scripts in
+"""The sessions of the programs from PyPI: see sessions.py. Libraries and servers are driven by the scripts in
 drivers/."""
 import pathlib
 
@@ -28,7 +28,7 @@ def langchain(place, program):
 
 
 def litellm(place, program):
-    """`program` is the proxy's executable; the driver runs in the Python beside it."""
+    """`program` is the proxy's executable; the driver runs in the Python next to it."""
     call = Answer(reasoning="I look for orders.", text="Looking.", calls=[("find_orders", ORDERS)])
     work = [call, ANOTHER] * 12
     driver = [program.with_name("python"), DRIVERS / "litellm_proxy.py", program, "{url}"]
@@ -75,7 +75,7 @@ def aider(place, program):
 
 
 def open_webui(place, program):
-    """`program` is its executable; the driver runs in the Python beside it."""
+    """`program` is its executable; the driver runs in the Python next to it."""
     driver = [program.with_name("python"), DRIVERS / "open_webui.py", program, "{url}"]
     call = Answer(reasoning="I look for orders.", text="Looking.", calls=[("find_orders", ORDERS)])
     yield "chat", [([call, ANOTHER, call, ANOTHER], driver, {})]

@@ -1,4 +1,4 @@
-"""Records what real programs send, each in a home and a project of its own: see README.md.
+"""Records the requests of real programs, each in a separate home and project: see README.md.
 
     python3 tests/clients/record.py claude-code --program .cache/clients/claude-code/node_modules/.bin/claude
 
@@ -23,7 +23,7 @@ TIMEOUT_S = 600  # Open WebUI takes minutes to create its database
 
 
 class Place:
-    """A home and a project of their own, both removed at the end."""
+    """A separate home and project, both removed at the end."""
 
     def __init__(self, name):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"record-{name}-"))

@@ -1,4 +1,4 @@
-"""What real programs sent (bodies/*.json, see README.md), sent again to the built server, streamed and whole.
+"""Recorded requests of real programs (bodies/*.json, see README.md), replayed to the built server, streamed and whole.
 
     FORETOKEN=build/release/foretoken python3 tests/clients/replay_test.py [-v] [Codex]
 

@@ -1,4 +1,4 @@
-"""What each program is made to do. ALL[name](place, program) yields (session, steps); a step is a script of
+"""The sessions of each program. ALL[name](place, program) yields (session, steps); a step is a script of
 answers, a command and an environment, in which {url}, {folder} and {project} are filled in."""
 
 import python_sessions

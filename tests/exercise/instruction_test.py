@@ -4,7 +4,7 @@ docs/decisions/029-files-per-feature.md says.
 
     python3 tests/exercise/instruction_test.py
 
-To make the patch anew: repair it by hand, build and run backends_tests, then `git diff -U1 > clamp.patch`.
+To update the patch: repair it by hand, build and run backends_tests, then `git diff -U1 > clamp.patch`.
 Exit code 77, which ctest counts as skipped, without git.
 """
 
@@ -41,7 +41,7 @@ class Instruction(unittest.TestCase):
         self.assertEqual(needed, {"src/program/instructions.h", "src/program/instructions.cpp",
                                   "src/backends/ref/elementwise.cpp", "src/backends/cpu/ops/elementwise.cpp"})
         self.assertLessEqual(sum(added[name] for name in needed), 50)
-        # A backend that lacks it says so: a sentence, and what the compiler asks for.
+        # A backend that lacks it refuses it with a sentence, in the places that the compiler names.
         self.assertLessEqual(sum(added[name] for name in set(added) - needed), 10)
 
 

@@ -1,4 +1,4 @@
-"""Frameworks that people build with, each in a virtual environment of its own, against one built server.
+"""Popular frameworks, each in a separate virtual environment, against one built server.
 
     tools/framework_test [NAME ...]
 

@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import pull_test  # noqa: E402
 from fake_hub import FakeHub, sha256  # noqa: E402
 
-# What mlx-lm passes as allow_patterns (mlx_lm/utils.py).
+# mlx-lm's allow_patterns (mlx_lm/utils.py).
 MLX_PATTERNS = ["*.json", "model*.safetensors", "*.py", "tokenizer.model", "*.tiktoken", "tiktoken.model", "*.txt",
                 "*.jsonl", "*.jinja"]
 

@@ -184,7 +184,7 @@ class Graft(RemoteTest):
     def test_only_the_bytes_of_the_head_are_fetched(self):
         self.headless(ODD)
         files = files_of(ODD)
-        # What a large model has besides: none of it may come over the network.
+        # The other parts of a large model: none of it may come over the network.
         other = safetensors({}, {"model.language_model.layers.0.other": ("U8", [3_000_000], bytes(3_000_000))})
         made = self.graft({**files, "model-other.safetensors": other})
         given = {}

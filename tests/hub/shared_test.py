@@ -16,7 +16,7 @@ from remote_test import RemoteTest  # noqa: E402
 
 
 class Shared(RemoteTest):
-    """What foretoken deletes of the store."""
+    """The files of the store that foretoken deletes."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-// What the kernels of the metal backend cost on an NVIDIA GPU beside those of the cuda backend, instruction
+// The cost of the metal backend's kernels on an NVIDIA GPU compared with the cuda backend's, instruction
 // by instruction, at the shapes of Qwen3.5 0.8B and 27B:
 //   metal_cuda_bench IMAGE    on the GPU; IMAGE: tools/gpu/metal_kernels.py
 //   metal_cuda_bench --dry    the twin and the processor at tiny shapes, to see that it runs

@@ -120,7 +120,7 @@ class Check {
     return all;
   }
 
-  /// By every number of rows that has a kernel of its own.
+  /// By every number of rows that has a separate kernel.
   void linears() {
     const std::vector<int> chunks = {1, 2, 3, 7, 20};
     for (const Weight& weight : formats(37, 288)) through(linear_program({weight}), chunks);

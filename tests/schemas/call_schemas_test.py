@@ -49,7 +49,7 @@ def rewritten(node, lenient):
 
 
 def problem_of(judge, call, name):
-    """What is wrong with a call; None: nothing."""
+    """The fault of a call; None if it is valid."""
     if call['name'] != name:
         return f'it is named {call["name"]!r}'
     try:

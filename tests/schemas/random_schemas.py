@@ -183,7 +183,7 @@ class Maker:
             s['unevaluatedProperties'] = False
 
     def tagged(self, depth):
-        """A union of objects that one property tells apart."""
+        """A union of objects that one property distinguishes."""
         members = []
         for word in ['circle', 'square']:
             one = self.object(depth + 1)

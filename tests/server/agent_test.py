@@ -25,7 +25,7 @@ HEADER = 24  # tokens around the place where prompts part: headers of messages, 
 FULL = os.environ.get("FORETOKEN_FULL") == "1"
 TURNS, DATE_CHANGES, COMPACTS = (30, 12, 24) if FULL else (16, 5, 10)
 WORDS = 320 if FULL else 130  # of a tool's result
-# Memory of a start, so that neither other programs nor tests beside this one change what it decides.
+# Memory of a start, so that its choices do not depend on other programs or parallel tests.
 MEMORY = ("--memory-mb", "6000")
 DEFAULTS = {name: "auto" for name in SIZES}
 
@@ -131,7 +131,7 @@ class Conversation(unittest.TestCase):
             with Server(*flags, environment=environment) as server:
                 for turn in range(TURNS - 2, TURNS):
                     before = self.turn(server, agent, turn, before)
-                with Server(*flags, environment=environment) as second:  # takes a folder beside it
+                with Server(*flags, environment=environment) as second:  # takes another folder
                     self.assertEqual(count(second, agent.body()) > 0, True)
             self.assertEqual(len(list(pathlib.Path(home, "foretoken", "prompts").iterdir())), 2)
 

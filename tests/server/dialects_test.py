@@ -1,4 +1,4 @@
-"""What clients of all three dialects send besides the plain request: allowed tools, odd histories, custom tools,
+"""Features of all three dialects beyond the plain request: allowed tools, odd histories, custom tools,
 stop strings with reasoning, stored streams, fields that no dialect knows. Raw HTTP, no SDK.
 
     python tests/server/dialects_test.py PROGRAM [CLASS]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Clients that send what takes long, beside innocent ones, whose answers must be those of a run alone. Then: grammars
+"""Clients with expensive requests next to innocent ones, whose answers must equal a run alone. Then: grammars
 of clients who have left are not compiled. Standard library only.
 
     hostile_test.py PROGRAM [CLASS]
@@ -22,7 +22,7 @@ from server_process import ROOT, Server  # noqa: E402
 
 FULL = os.environ.get("FORETOKEN_FULL") == "1"
 MODEL = ROOT / "assets/qwen3.5-tiny"
-# What a hostile template does when a client says one of these words.
+# The work of a hostile template when a message has one of these words.
 HOSTILE_TEMPLATE = """
 {%- set ns = namespace(s='x') -%}
 {%- if messages[0].content == 'doubling' -%}{%- for i in range(60) -%}{%- set ns.s = ns.s ~ ns.s -%}{%- endfor -%}

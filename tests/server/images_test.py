@@ -4,7 +4,7 @@ Standard library only.
 
     images_test.py PROGRAM [CLASS]
 
-Urls needs a public address of another machine: it runs in a network namespace of its own, with a cable to a
+Urls needs a public address of another machine: it runs in a separate network namespace, with a cable to a
 second one (unshare, nsenter, ip). Where these cannot be had, the exit code is 77, which ctest counts as
 skipped.
 """
@@ -131,7 +131,7 @@ class Files(WithServer):
 
 
 class Many(WithServer):
-    """Several images a turn, earlier turns, beside tools; every answer is that of a server without cache."""
+    """Several images a turn, earlier turns, with tools; every answer equals a server's without cache."""
 
     TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {
         "type": "object", "properties": {"word": {"type": "string"}}}}}]
@@ -253,7 +253,7 @@ def ip(*words, at=None):
 
 @contextlib.contextmanager
 def inside(process):
-    """What this thread opens meanwhile belongs to the namespace of the process."""
+    """Sockets that this thread opens meanwhile belong to the namespace of the process."""
     libc = ctypes.CDLL(None, use_errno=True)
 
     def enter(path):

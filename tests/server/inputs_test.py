@@ -53,7 +53,7 @@ class Bounds(WithServer):
                 ("/v1/tokenize", conversation, "messages")):
             with self.subTest(path=path, field=field):
                 error = self.refused(path, body)
-                if field is None:  # a model that fills no middle says so first
+                if field is None:  # a model without fill-in-the-middle refuses it first
                     continue
                 self.assertEqual((error["code"], error["param"]), ("context_length_exceeded", field))
                 self.assertRegex(error["message"],

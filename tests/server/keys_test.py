@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What belongs to an API key, and what other keys learn about it: stored responses, running answers, the prefix
+"""The data of an API key, and the limits of other keys: stored responses, running answers, the prefix
 cache. Standard library only.
 
     keys_test.py PROGRAM [CLASS]
@@ -132,7 +132,7 @@ DIALECTS = {
 
 
 def told(reply):
-    """What an answer says of the cache."""
+    """The cache figures of an answer."""
     usage = reply["usage"]
     for details in ("prompt_tokens_details", "input_tokens_details"):
         if details in usage:
@@ -226,7 +226,7 @@ def lines(metrics):
 
 
 class Share(unittest.TestCase):
-    """What --cache-share says."""
+    """The modes of --cache-share."""
 
     def second(self, share):
         path = "/v1/completions"
@@ -280,7 +280,7 @@ class Reload(Owned):
 
 class Terminal(unittest.TestCase):
     def test_a_program_whose_terminal_closes_ends_with_grace(self):
-        """The server is the leader of a session with a terminal of its own, as in a window that is closed."""
+        """The server is the leader of a session with a separate terminal, as in a window that is closed."""
         import pty  # not on every system
         child, terminal = pty.fork()
         if child == 0:

@@ -15,7 +15,7 @@ import tempfile
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What a start would choose by the memory that the tests beside it leave; flags come first.
+# Fixed sizes, since a start would choose by the memory that parallel tests leave; flags come first.
 SIZES = {"FORETOKEN_CONTEXT": "4096", "FORETOKEN_SLOTS": "8", "FORETOKEN_CACHE_MB": "1024"}
 START_S = 120  # with a cold disk and a busy machine
 STOP_S = 60  # beyond the grace that serve gives its answers

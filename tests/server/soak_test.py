@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Random clients (valid, leaving, slow, wrong): memory must not grow, and nothing may hang or be malformed. Then
-valid clients run beside a hostile one, which must not affect their answers.
+valid clients run next to a hostile one, which must not affect their answers.
 
     soak_test.py PROGRAM            SOAK_SECONDS=1200 for the long run (default 5; 1200 with FORETOKEN_FULL=1)
 """
@@ -149,7 +149,7 @@ class Hostile(threading.Thread):
 
 
 class Beside(unittest.TestCase):
-    """Valid clients without a hostile one, then beside it."""
+    """Valid clients without a hostile one, then with it."""
 
     INNOCENT = 3
     REQUESTS = 300 if LONG else 8  # of each, in each phase

@@ -1,4 +1,4 @@
-// Debian's Chromium, driven by playwright-core: no browser of its own is downloaded, nothing leaves the
+// Debian's Chromium, driven by playwright-core: no other browser is downloaded, nothing leaves the
 // machine.
 
 import {existsSync} from 'node:fs';
@@ -32,7 +32,7 @@ export async function startBrowser() {
 }
 
 /**
- * A page in a context of its own. `seen` gathers what must not happen: requests to other origins, violations
+ * A page in a separate context. `seen` collects forbidden events: requests to other origins, violations
  * of the policy, errors of scripts.
  */
 export async function openPage(browser, url, options = {}) {

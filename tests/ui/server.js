@@ -1,4 +1,4 @@
-// The real `foretoken serve` with the shipped model, on a port of its own.
+// The real `foretoken serve` with the shipped model, on a free port.
 
 import {spawn} from 'node:child_process';
 import {existsSync} from 'node:fs';

@@ -4,7 +4,7 @@
     tools/gpu/metal_kernels.py OUT [--arch sm_90] [--plain-exp] [--most-threads N]
 
 OUT: an image that build/release/tests/metal_on_cuda loads on a machine with a GPU of that kind (or, for
-compute_80, of any later kind). --plain-exp: CUDA's own exp and log, not those of on_cuda/exp_log.h.
+compute_80, of any later kind). --plain-exp: CUDA's exp and log instead of on_cuda/exp_log.h.
 --most-threads: of a threadgroup; fewer leave more registers, for timing (1024: every shape)."""
 
 import argparse

@@ -1,5 +1,5 @@
 // Draws streaming Markdown: each closed block once, the open block again at each change, open code by
-// appending text. Of a very long block it draws the beginning; a button shows the rest as plain text, which
+// appending text. For a long block it renders the beginning; a button shows the rest as plain text, which
 // is fast at any length. It owns the children of its element and inserts only filtered HTML.
 
 import {BlockSplitter, cutBlock} from './blocks.js';

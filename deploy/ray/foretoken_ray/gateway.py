@@ -88,7 +88,7 @@ class Call:
         self._opened = contextlib.ExitStack()
 
     async def begin(self) -> dict[str, Any]:
-        """Status, headers and type of the answer. A replica says where its program is; the answer comes from there."""
+        """Status, headers and type of the answer. A replica returns the address of its program, which answers."""
         self.close()
         items = self._ask.remote(affinity=self._affinity, asked=self.asked)
         place = await self._first(items)

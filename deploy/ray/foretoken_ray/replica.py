@@ -36,7 +36,7 @@ class Replica:
             [program, "serve", "--json", *words], stdout=subprocess.PIPE, text=True,
             preexec_fn=lambda: ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL),
             env={**os.environ, "FORETOKEN_API_KEY": key})
-        facts = json.loads(self._process.stdout.readline() or "{}")  # when it is ready, or says why not
+        facts = json.loads(self._process.stdout.readline() or "{}")  # when it is ready, or has failed
         if "url" not in facts:
             raise RuntimeError(f"foretoken serve did not start for model {model.name}: {facts or 'see its log'}")
         self._session = aiohttp.ClientSession(facts["url"], headers={"Authorization": f"Bearer {key}"},
@@ -78,7 +78,7 @@ class Replica:
         await self._get("/health")
 
     async def record_routing_stats(self) -> dict[str, Any]:
-        """What the router reads: the prefix cache."""
+        """The prefix cache, for the router."""
         return json.loads(await self._get("/v1/cache"))
 
     async def record_autoscaling_stats(self) -> dict[str, float]:

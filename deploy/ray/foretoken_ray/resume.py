@@ -44,7 +44,7 @@ class Replay:
         self._at = 0  # events of this attempt
 
     def next(self, event: bytes) -> Optional[bytes]:
-        """What to send for the next event of an attempt, or None if the client has it."""
+        """The event to send for the next one of an attempt, or None if the client has it."""
         self._at += 1
         if self._at <= len(self._sent):
             return pair(data_of(self._sent[self._at - 1]), data_of(event), self._names)

@@ -1,4 +1,4 @@
-"""What an application is: its models, how many replicas each has and what a replica may use; keys; `resume`."""
+"""The settings of an application: its models, their replicas and the resources of each; keys; `resume`."""
 import os
 from typing import Optional, Union
 

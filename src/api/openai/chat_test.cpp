@@ -73,7 +73,7 @@ TEST(ChatRequest, ImagesAreDataUrisOrAddressesAndNamed) {
   ASSERT_TRUE(good.ok()) << good.error().message;
   EXPECT_NE(good->messages.find(R"("at":"messages[0].content[1]")"), std::string::npos) << good->messages;
   const auto remote = with(R"({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}})");
-  ASSERT_TRUE(remote.ok()) << remote.error().message;  // who loads it decides
+  ASSERT_TRUE(remote.ok()) << remote.error().message;  // decided when it is loaded
   EXPECT_NE(remote->messages.find(R"("at":"messages[0].content[1].image_url.url")"), std::string::npos);
   EXPECT_EQ(with(R"({"type": "image_url", "image_url": {"url": "x"}})").error().code, Code::kInvalid);
   EXPECT_EQ(with(R"({"type": "image_url", "image_url": {"url": "data:,", "detail": "vast"}})").error().field,

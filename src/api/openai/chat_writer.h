@@ -1,8 +1,7 @@
 // Writes the answer of POST /v1/chat/completions: chat.completion, or chat.completion.chunk frames. Frames of
-// a choice, in order: role once, when its first event is there, with content "" for text and null for
-// reasoning and calls; reasoning, content, or tool calls (id and name once, then pieces of the
-// arguments); finish_reason. Usage follows if requested, then [DONE]. Source: OpenAI's API reference. See
-// writer.h.
+// a choice, in order: role once, with its first event, with content "" for text and null for reasoning and
+// calls; reasoning, content, or tool calls (id and name once, then pieces of the arguments); finish_reason.
+// Usage follows if requested, then [DONE]. Source: OpenAI's API reference. See writer.h.
 #pragma once
 
 #include "api/choice.h"

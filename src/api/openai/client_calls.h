@@ -18,7 +18,7 @@ struct ClientTool {
   std::string_view call;       // the type of a call's item
   std::string_view output;     // and of the item of its result
   std::string_view id_prefix;  // of a call's item
-  const char* arguments;       // the member of a call that holds what the model wrote
+  const char* arguments;       // the member of a call that holds the model's text
   const char* result;          // the member of an output
 };
 

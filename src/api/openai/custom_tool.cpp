@@ -112,7 +112,7 @@ std::string CustomInput::finish() {
   return other_form(std::exchange(all_, {}));
 }
 
-/// Moves what is certain of held_ to `text`.
+/// Moves the certain part of held_ to `text`.
 void CustomInput::take_text(std::string& text) {
   std::size_t at = 0;
   while (at < held_.size() && held_[at] != '"') {

@@ -28,7 +28,7 @@ class CustomInput {
  public:
   /// The next piece of the text; empty while nothing new is certain.
   std::string push(std::string_view arguments);
-  /// What remains once the arguments have ended, also where they were cut.
+  /// The rest of the text once the arguments have ended, also if they were cut.
   std::string finish();
 
  private:

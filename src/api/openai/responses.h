@@ -19,7 +19,7 @@ std::size_t history_bytes(const ModelInfo& model_info, std::string_view body, co
 /// Equals the input_tokens of the answer to the same body.
 Result<HttpResponse> responses_count_reply(const ModelInfo& model_info, std::string_view body,
                                            const Caller& caller);
-/// The response; its events (stream), or its input items, as the query says.
+/// The response; its events (stream), or its input items, depending on the query.
 Result<HttpResponse> stored_response_reply(const ModelInfo& model_info, const std::string& id,
                                            const Caller& caller, const StoredQuery& query = {});
 Result<HttpResponse> delete_response_reply(const ModelInfo& model_info, const std::string& id,

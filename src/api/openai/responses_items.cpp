@@ -153,7 +153,7 @@ std::string Conversation::found_tools(const Json* tools) const {
   return fmt::format("Found tools: {}", dump(found));
 }
 
-/// An output is a text, parts, or what the tool gave in its own form.
+/// An output is a text, parts, or the tool's native form.
 Status Conversation::add_output(const Fields& fields, const char* member) {
   FT_ASSIGN(auto id, fields.text("call_id"));
   if (!id) {

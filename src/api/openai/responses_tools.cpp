@@ -58,7 +58,7 @@ class Collector {
     if (!space || space->empty()) return wrong(fields.at("name"), "is missing; each namespace has a name");
     FT_ASSIGN(const auto description, fields.text("description"));
     FT_ASSIGN(const Json* list, fields.array("tools", kMaxTools));
-    // The first tool shows what the namespace says of itself.
+    // The first tool carries the description of the namespace.
     std::string heading = description.value_or("");
     for (std::size_t i = 0; list != nullptr && i < list->size(); ++i) {
       const std::string here = fmt::format("{}[{}]", fields.at("tools"), i);

@@ -276,7 +276,7 @@ void ResponsesWriter::keep(const Json& response) const {
   Json history = read_json<Json>(request_.items);
   const std::size_t inputs = history.size();
   for (const Json& item : response["output"]) {
-    // Nobody can answer a call that was cut.
+    // No client can answer a call that was cut.
     const bool call = item["type"] == "function_call" || item["type"] == "custom_tool_call";
     if (!call || item["status"] == "completed") history.push_back(item);
   }

@@ -63,7 +63,7 @@ void Gemma4Parser::finish(bool cut, std::vector<AnswerEvent>& out) {
   state_ = State::kText;
 }
 
-/// Closes what the model left open.
+/// Closes open values and calls.
 void Gemma4Parser::finish_ended(std::vector<AnswerEvent>& out) {
   if (state_ == State::kString) emit(AnswerEvent::Kind::kToolArguments, repeated_ ? "" : "\"", out);
   if (state_ == State::kValueStart || state_ == State::kValue) end_value(out);
@@ -117,7 +117,7 @@ bool Gemma4Parser::is_name(std::string_view text) const {
          (schemas_.has_tool(text) || std::ranges::all_of(text, in_name));
 }
 
-/// Reads "call:NAME{", or shows what is something else.
+/// Reads "call:NAME{", or emits other text as content.
 Gemma4Parser::Progress Gemma4Parser::step_name(std::vector<AnswerEvent>& out) {
   size_t from = space_at(held_);
   const TagMatch word = match_tag(std::string_view(held_).substr(from), kCallWord, {});

@@ -2,10 +2,9 @@
 //   <|tool_call>call:NAME{key:value,...}<tool_call|>
 // A value is a string between two <|"|>, an object, an array, or bare text. Values are typed by the request's
 // schemas. String parameters stream; others come when complete. Tags inside a string are part of it. Of a
-// repeated key the first counts.
-// NAME may be any tool of the request; other names are of letters, digits and _.:-
-// Repairs: a missing <tool_call|>, or one too many; a missing "call:"; strings between ordinary quotes; an
-// answer that the model ends inside a call. What begins like a call and is none is content. Cost: O(bytes),
+// repeated key the first counts. NAME may be any tool of the request; other names are of letters, digits and
+// _.:- Repairs: a missing <tool_call|>, or one too many; a missing "call:"; strings between ordinary quotes;
+// an answer that the model ends inside a call. Text that only begins like a call is content. Cost: O(bytes),
 // amortised; holds a tag, or one parameter that is not a string.
 #pragma once
 

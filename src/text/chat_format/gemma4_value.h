@@ -9,7 +9,7 @@
 
 namespace ft {
 
-/// Always one JSON value. What does not fit the syntax, or is nested deeper than 100, becomes a string.
+/// Always one JSON value. Text outside the syntax, or nested deeper than 100, becomes a string.
 std::string json_of_gemma4_value(std::string_view text, const ParameterType& type);
 
 /// The same of a text that was cut: the beginning of the JSON, without an end.

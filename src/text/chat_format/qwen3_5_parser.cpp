@@ -160,7 +160,8 @@ Qwen35Parser::Progress Qwen35Parser::step_text(std::vector<AnswerEvent>& out) {
   return Progress::kWait;
 }
 
-/// <function=NAME> without <tool_call>, for a tool of the request. `undecided` is set if more text may tell.
+/// <function=NAME> without <tool_call>, for a tool of the request. `undecided` is set if more text may
+/// decide.
 bool Qwen35Parser::known_bare_call(std::string_view text, bool& undecided) const {
   const TagMatch open = match_tag(text, kFunctionOpen, {});
   undecided = undecided || open.kind == TagMatch::kPartial;
@@ -211,7 +212,7 @@ Qwen35Parser::Progress Qwen35Parser::step_name(std::vector<AnswerEvent>& out) {
 }
 
 Qwen35Parser::Progress Qwen35Parser::step_body(std::vector<AnswerEvent>& out) {
-  held_.erase(0, std::min(held_.find('<'), held_.size()));  // white space, or what no grammar explains
+  held_.erase(0, std::min(held_.find('<'), held_.size()));  // white space, or text outside every grammar
   if (held_.empty()) {
     return Progress::kWait;
   }

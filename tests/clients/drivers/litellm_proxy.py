@@ -62,7 +62,7 @@ def chat(model):
 
 
 def messages(model):
-    """What Claude Code sends, through the proxy, for a model of either dialect."""
+    """Claude Code's requests, through the proxy, for a model of either dialect."""
     turns = [{"role": "user", "content": [
         {"type": "text", "text": "Find the orders.", "cache_control": {"type": "ephemeral"}},
         {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PICTURE.split(",")[1]}}]}]

@@ -18,7 +18,7 @@ class ForetokenError(Exception):
 
 
 class RequestError(ForetokenError):
-    """The server refused a request or ended an answer. `status` is that of HTTP; `param` names the wrong field."""
+    """The server refused a request or ended an answer. `status` is the HTTP status; `param` names the wrong field."""
 
     def __init__(self, message: str, status: int, param: Optional[str] = None):
         super().__init__(message)

@@ -124,13 +124,13 @@ class Server:
         self._process, self._errors, self.url = None, None, ""
 
     def log(self) -> str:
-        """What the server printed on stderr so far."""
+        """The server's output on stderr so far."""
         if self._errors is None:
             return ""
         return os.pread(self._errors.fileno(), 1 << 24, 0).decode(errors="replace")
 
     def generate(self, prompt: Prompt, *, timeout_s: float = 600, **fields: Any) -> Answer:
-        """The answer to a text or a list of messages; fields are those of a chat completion (max_tokens, tools ...)."""
+        """The answer to a text or a list of messages; fields as in a chat completion (max_tokens, tools ...)."""
         body = body_of(prompt, fields)
         return whole_answer(post(f"{self._ready()}/chat/completions", body, self._api_key, timeout_s))
 
