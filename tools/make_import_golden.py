@@ -155,9 +155,11 @@ def gguf_blocks():
     """Random blocks of every type that is read, decoded by gguf-py: blocks.gguf and blocks.expected.bin."""
     kinds = gguf.GGMLQuantizationType
     types = [kinds.Q4_0, kinds.Q4_1, kinds.Q5_0, kinds.Q5_1, kinds.Q8_0, kinds.Q2_K, kinds.Q3_K, kinds.Q4_K, kinds.Q5_K,
-             kinds.Q6_K, kinds.MXFP4, kinds.F16, kinds.BF16, kinds.F32]
+             kinds.Q6_K, kinds.IQ4_NL, kinds.MXFP4, kinds.F16, kinds.BF16, kinds.F32]
     halves = {kinds.Q4_0: [0], kinds.Q4_1: [0, 2], kinds.Q5_0: [0], kinds.Q5_1: [0, 2], kinds.Q8_0: [0],
-              kinds.Q2_K: [80, 82], kinds.Q3_K: [108], kinds.Q4_K: [0, 2], kinds.Q5_K: [0, 2], kinds.Q6_K: [208]}
+              kinds.Q2_K: [80, 82], kinds.Q3_K: [108], kinds.Q4_K: [0, 2], kinds.Q5_K: [0, 2], kinds.Q6_K: [208],
+              kinds.IQ4_NL: [0]}
+    rng = np.random.default_rng(10)
     writer = gguf.GGUFWriter(str(OUT / "blocks.gguf"), "none")
     writer.add_string("text", "grüße")
     writer.add_array("list", ["a", "b"])

@@ -7,6 +7,7 @@
 #include "format/affine.h"
 #include "format/half.h"
 #include "format/small_float.h"
+#include "program/row_source.h"
 
 namespace ft {
 namespace {
@@ -62,6 +63,11 @@ void read_quantised(const Weight& weight, std::int64_t row, float* out) {
 
 void read_rows(const Weight& weight, std::int64_t first, std::int64_t rows, float* out) {
   FT_ASSERT(first >= 0 && first + rows <= weight.rows);
+  if (weight.from != nullptr) {
+    weight.from->read(weight.from_row + first, rows, out);
+    for (std::int64_t i = 0; weight.offset != 0 && i < rows * weight.cols; ++i) out[i] += weight.offset;
+    return;
+  }
   for (std::int64_t r = 0; r < rows; ++r) {
     float* line = out + r * weight.cols;
     if (weight.quantised()) {

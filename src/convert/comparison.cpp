@@ -16,7 +16,7 @@ using format::TensorView;
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 18;
 
 /// The written matrix, once its parts have the planned shapes.
-Result<MatrixPointer> written_matrix(const OutputTensor& tensor, const format::Checkpoint& made) {
+Result<format::MatrixPointer> written_matrix(const OutputTensor& tensor, const format::Checkpoint& made) {
   const TensorView* parts[3] = {};
   std::size_t i = 0;
   for (const format::TensorSpec& spec : tensor.specs()) {
@@ -30,20 +30,20 @@ Result<MatrixPointer> written_matrix(const OutputTensor& tensor, const format::C
     }
     ++i;
   }
-  if (!tensor.quantised()) return plain_matrix(*parts[0]);
+  if (!tensor.quantised()) return format::plain_matrix(*parts[0]);
   format::StoredMatrix matrix{tensor.name,          format::DType::kU32, true,
                               tensor.q.bits,        tensor.q.group,      tensor.matrix->rows(),
                               tensor.matrix->cols()};
   matrix.data = parts[0]->bytes.data(), matrix.scales = parts[1]->bytes.data();
   matrix.biases = parts[2] == nullptr ? nullptr : parts[2]->bytes.data();
   matrix.scale_dtype = tensor.type, matrix.mode = tensor.q.mode;
-  return mlx_matrix(matrix);
+  return format::mlx_matrix(matrix);
 }
 
 /// Sums of one matrix by blocks of rows, added in order of the blocks.
 class ErrorJob {
  public:
-  ErrorJob(const MatrixSource& wanted, const MatrixSource& found)
+  ErrorJob(const format::MatrixSource& wanted, const format::MatrixSource& found)
       : wanted_(wanted), found_(found), block_(std::max<std::int64_t>(1, kBlockElements / wanted.cols())) {
     sums_.resize(static_cast<std::size_t>((wanted.rows() + block_ - 1) / block_));
   }
@@ -77,8 +77,8 @@ class ErrorJob {
   struct Sums {
     double ww = 0, vv = 0, wv = 0, error = 0;
   };
-  const MatrixSource& wanted_;
-  const MatrixSource& found_;
+  const format::MatrixSource& wanted_;
+  const format::MatrixSource& found_;
   std::int64_t block_;
   std::vector<Sums> sums_;
   std::atomic<std::size_t> next_{0};
@@ -108,7 +108,7 @@ Result<Comparison> compare(const Plan& plan, const std::string& directory, int t
         if (!same) result.changed.push_back(tensor.name);
         continue;
       }
-      FT_ASSIGN(const MatrixPointer matrix, written_matrix(tensor, made));
+      FT_ASSIGN(const format::MatrixPointer matrix, written_matrix(tensor, made));
       if (tensor.how == How::kAddOne) continue;
       ErrorJob job(*tensor.matrix, *matrix);
       pool.run(job);

@@ -147,16 +147,16 @@ class TensorJob {
 
   void size_codes(std::int64_t count, Buffers& buffers) {
     const auto rows = static_cast<std::size_t>(count);
-    const CodeFormat format{tensor_.q, scale_type()};
-    buffers.codes.resize(rows * code_row_bytes(tensor_.q, cols_));
-    buffers.scales.resize(rows * scale_row_bytes(format, cols_));
+    const format::CodeFormat format{tensor_.q, scale_type()};
+    buffers.codes.resize(rows * format::code_row_bytes(tensor_.q, cols_));
+    buffers.scales.resize(rows * format::scale_row_bytes(format, cols_));
     buffers.biases.resize(affine() ? buffers.scales.size() : 0);
   }
 
   void encode(std::int64_t first, std::int64_t count, Buffers& buffers) {
     size_codes(count, buffers);
-    const std::size_t code_row = code_row_bytes(tensor_.q, cols_);
-    const std::size_t scale_row = scale_row_bytes({tensor_.q, scale_type()}, cols_);
+    const std::size_t code_row = format::code_row_bytes(tensor_.q, cols_);
+    const std::size_t scale_row = format::scale_row_bytes({tensor_.q, scale_type()}, cols_);
     const bool whole = in_cache(first, count, buffers, [&](std::size_t row, std::size_t rows) {
       const std::int64_t groups = static_cast<std::int64_t>(rows) * (cols_ / tensor_.q.group);
       // operator new aligns the codes, and a row has whole words

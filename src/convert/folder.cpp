@@ -218,7 +218,7 @@ Status copy_file(const Source& source, const std::string& name, const fs::path& 
 }  // namespace
 
 std::vector<std::string> other_weight_files(const Source& source) {
-  if (source.checkpoint == nullptr) return {};  // a single file
+  if (source.checkpoint->metadata_format() == "gguf") return {};  // its neighbours are other models
   std::set<std::string> known = {"model.safetensors", kHeadFile, "model-mtp.safetensors"};
   for (const format::TensorView& tensor : source.checkpoint->tensors())
     known.insert(fs::path(tensor.file).filename().string());

@@ -79,7 +79,7 @@ struct DecodedBytes {
 
   std::span<const std::byte> bytes_of(const SourceTensor& tensor) {
     if (!format::is_mtp_name(tensor.name)) return {static_cast<const std::byte*>(zeros), bf16_bytes(tensor)};
-    const MatrixSource& matrix = *tensor.matrix;
+    const format::MatrixSource& matrix = *tensor.matrix;
     std::vector<float> row(static_cast<std::size_t>(matrix.cols()));
     std::vector<std::uint16_t>& values = head.emplace_back();
     for (std::int64_t r = 0; r < matrix.rows(); ++r) {

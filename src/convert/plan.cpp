@@ -108,11 +108,11 @@ class Planner {
   Status import(const SourceTensor& tensor, std::string name, std::vector<OutputTensor>& to) {
     const bool coded = tensor.matrix != nullptr && !tensor.matrix->plain() && name.ends_with(kWeight);
     if (!coded) return keep(tensor, std::move(name), to);
-    const MatrixSource& matrix = *tensor.matrix;
+    const format::MatrixSource& matrix = *tensor.matrix;
     const std::int64_t elements = matrix.rows() * matrix.cols();
     OutputTensor out{std::move(name), tensor.shape, How::kMoveCodes};
     out.matrix = tensor.matrix, out.type = matrix.type();
-    if (const std::optional<CodeFormat> codes = matrix.codes()) {
+    if (const std::optional<format::CodeFormat> codes = mlx_codes(matrix)) {
       out.q = codes->q, out.exact = codes->exact;
       if (codes->q.mode == QuantMode::kAffine) out.type = codes->scale_type;
       (codes->exact ? moved_ : rounded_) += elements;
@@ -133,7 +133,7 @@ class Planner {
                 std::vector<OutputTensor>& to) {
     if (recipe_.keeps_codes) return import(tensor, std::move(name), to);
     if (tensor.matrix == nullptr || !name.ends_with(kWeight)) return keep(tensor, std::move(name), to);
-    if (const auto codes = tensor.matrix->codes(); codes && codes->q.bits < 8) {
+    if (const auto codes = mlx_codes(*tensor.matrix); codes && codes->q.bits < 8) {
       return Error{Code::kUnsupported,
                    source_.directory + ": " + tensor.name + " has codes of " + std::to_string(codes->q.bits) +
                        " bits; new ones would add as much error again: keep them with foretoken convert"};
@@ -192,7 +192,7 @@ class Planner {
     const std::int64_t both = tensor.shape[1], rows = both / 2;
     piece.shape[1] = rows;
     for (const bool up : {false, true}) {
-      piece.matrix = row_blocks(tensor.matrix, tensor.shape[0] * rows, rows, both, up ? rows : 0);
+      piece.matrix = format::row_blocks(tensor.matrix, tensor.shape[0] * rows, rows, both, up ? rows : 0);
       FT_TRY(matrix(piece, naming(expert_name(layout_, part, up ? "up_proj" : "gate_proj")), kind, to));
     }
     return {};
@@ -208,7 +208,7 @@ class Planner {
   Status add_stacked_experts() {
     for (auto& [name, parts] : stacks_) {
       std::ranges::sort(parts, {}, &OneExpert::index);
-      std::vector<MatrixPointer> matrices;
+      std::vector<format::MatrixPointer> matrices;
       for (const OneExpert& part : parts) {
         if (part.tensor->matrix == nullptr || part.tensor->shape != parts.front().tensor->shape ||
             part.index != static_cast<std::int64_t>(matrices.size())) {
@@ -216,7 +216,7 @@ class Planner {
         }
         matrices.push_back(part.tensor->matrix);
       }
-      SourceTensor whole{name, parts.front().tensor->shape, nullptr, stacked(std::move(matrices))};
+      SourceTensor whole{name, parts.front().tensor->shape, nullptr, format::stacked(std::move(matrices))};
       whole.shape.insert(whole.shape.begin(), static_cast<std::int64_t>(parts.size()));
       FT_TRY(matrix(whole, name, parts.front().kind, *parts.front().to));
     }

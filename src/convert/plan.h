@@ -31,7 +31,7 @@ struct OutputTensor {
   format::Quantisation q = {};                 // kEncode, kMoveCodes
   format::DType type = format::DType::kBF16;   // of values, or of scales and biases
   const format::TensorView* stored = nullptr;  // kCopy
-  MatrixPointer matrix = nullptr;              // otherwise
+  format::MatrixPointer matrix = nullptr;      // otherwise
   bool exact = true;                           // kMoveCodes, kDecode: no value changes
   std::uint64_t source_bytes = 0;              // read for it, for the progress
 

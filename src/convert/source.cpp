@@ -6,8 +6,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/json.h"
 #include "convert/foreign/modules.h"
-#include "convert/gguf/model.h"
+#include "models/gguf/model_file.h"
 
 namespace ft::convert {
 namespace {
@@ -41,12 +42,34 @@ std::string plain_format(const format::Checkpoint& checkpoint) {
   return std::string(format::dtype_name(kTypes[most])) + " safetensors";
 }
 
+Result<Source> open_gguf(const std::string& path, bool float32_scales) {
+  FT_ASSIGN(gguf::ModelFile file, gguf::open_model(path, float32_scales));
+  Source source;
+  source.directory = path;
+  source.format = std::move(file.types);
+  source.quantised = true, source.shifted_norms = true;
+  source.config = std::move(file.config.config);
+  source.made_files = std::move(file.texts);
+  if (!file.config.generation->empty())
+    source.made_files["generation_config.json"] = write_json(*file.config.generation, 2) + "\n";
+  source.checkpoint = std::make_unique<format::Checkpoint>(std::move(file.checkpoint));
+  const format::Checkpoint& opened = *source.checkpoint;
+  source.fingerprint = opened.state_fingerprint();
+  source.drop_pages = [&opened] { opened.drop_pages(); };
+  for (const TensorView& tensor : opened.tensors()) {
+    const bool stored = tensor.matrix == nullptr;
+    source.tensors.push_back({tensor.name, tensor.shape, stored ? &tensor : nullptr,
+                              stored ? format::plain_matrix(tensor) : tensor.matrix});
+  }
+  return source;
+}
+
 }  // namespace
 
-std::int64_t rows_of(std::span<const std::int64_t> shape) {
-  std::int64_t rows = 1;
-  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
-  return rows;
+std::optional<format::CodeFormat> mlx_codes(const format::MatrixSource& matrix) {
+  const std::optional<format::CodeFormat> codes = matrix.codes();
+  const bool affine = codes && codes->q.mode == format::QuantMode::kAffine;
+  return affine && !format::is_affine_group(codes->q.group) ? std::nullopt : codes;
 }
 
 Result<Source> open_source(const std::string& path, bool float32_scales) {
@@ -79,7 +102,8 @@ Result<Source> open_source(const std::string& path, bool float32_scales) {
   source.format = plain_format(opened);
   for (const TensorView& tensor : opened.tensors()) {
     SourceTensor entry{tensor.name, tensor.shape, &tensor, nullptr};
-    if (format::dtype_is_float(tensor.dtype) && !tensor.shape.empty()) entry.matrix = plain_matrix(tensor);
+    if (format::dtype_is_float(tensor.dtype) && !tensor.shape.empty())
+      entry.matrix = format::plain_matrix(tensor);
     source.tensors.push_back(std::move(entry));
   }
   return source;

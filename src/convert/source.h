@@ -6,13 +6,14 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
-#include "convert/matrix_source.h"
 #include "format/checkpoint.h"
 #include "format/json_text.h"
+#include "format/matrix_source.h"
 
 namespace ft::convert {
 
@@ -20,7 +21,7 @@ struct SourceTensor {
   std::string name;                            // "model.language_model.layers.0.mlp.gate_proj.weight"
   std::vector<std::int64_t> shape;             // decoded
   const format::TensorView* stored = nullptr;  // plain tensors only: their bytes
-  MatrixPointer matrix;                        // tensors of floats or codes; nullptr for integers
+  format::MatrixPointer matrix;                // tensors of floats or codes; nullptr for integers
 };
 
 struct Source {
@@ -41,7 +42,9 @@ struct Source {
 /// as float32 where the source's own type would round them.
 Result<Source> open_source(const std::string& path, bool float32_scales = false);
 
-/// All sides but the last are rows.
-std::int64_t rows_of(std::span<const std::int64_t> shape);
+/// The codes of a matrix if MLX can read them: it has no groups of 16.
+std::optional<format::CodeFormat> mlx_codes(const format::MatrixSource& matrix);
+
+using format::rows_of;
 
 }  // namespace ft::convert

@@ -73,6 +73,17 @@ Result<Checkpoint> Checkpoint::of_memory(std::string name, std::vector<TensorVie
   return checkpoint;
 }
 
+Result<Checkpoint> Checkpoint::of_files(std::string path, std::vector<OpenFile> files,
+                                        std::vector<TensorView> tensors, std::string metadata_format,
+                                        std::shared_ptr<const void> owner) {
+  FT_ASSIGN(Checkpoint checkpoint,
+            of_memory(std::move(path), std::move(tensors), std::move(metadata_format), std::move(owner)));
+  checkpoint.files_ = std::move(files);
+  if (!checkpoint.mtp_file_.empty())
+    checkpoint.mtp_file_ = fs::path(checkpoint.directory_).filename().generic_string();
+  return checkpoint;
+}
+
 Status Checkpoint::load_shards(const std::vector<std::string>& files, const std::string& sidecar,
                                const std::string& vision) {
   for (const std::string& file : files) FT_TRY(load_file(file, Kind::kShard));
@@ -103,7 +114,9 @@ Status Checkpoint::load_file(const std::string& relative, Kind kind) {
     if (files_.empty()) metadata_format_ = format;
     if (metadata_format_ != format) metadata_format_.clear();
   }
-  files_.push_back(std::move(file));
+  std::uint64_t header = 0;
+  std::memcpy(&header, file.bytes().data(), sizeof header);  // it was read and checked before
+  files_.push_back({std::move(file), sizeof header + header});
   return {};
 }
 
@@ -129,7 +142,7 @@ void Checkpoint::find_mtp_file() {
 }
 
 void Checkpoint::drop_pages() const {
-  for (const MappedFile& file : files_) file.drop_pages(0, file.bytes().size());
+  for (const OpenFile& open : files_) open.file.drop_pages(0, open.file.bytes().size());
 }
 
 std::string Checkpoint::state_fingerprint() const {
@@ -143,13 +156,11 @@ std::string Checkpoint::state_fingerprint() const {
       add(bytes.subspan(at, std::min(kSampleBytes, bytes.size() - at)));
     }
   };
-  for (const MappedFile& file : files_) {
+  for (const auto& [file, header] : files_) {
     const std::span<const std::byte> bytes = file.bytes();
-    std::uint64_t header = 0;
-    std::memcpy(&header, bytes.data(), sizeof header);  // the header was read and checked before
     text += fs::path(file.path()).filename().string() + ' ' + std::to_string(bytes.size()) + ' ' +
             std::to_string(file.modified_ns()) + ' ';
-    add(bytes.first(std::min<std::size_t>(bytes.size(), sizeof header + header)));
+    add(bytes.first(std::min<std::size_t>(bytes.size(), header)));
     add_samples(bytes, kFileSamples);
   }
   if (files_.empty()) {

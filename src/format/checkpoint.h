@@ -42,6 +42,16 @@ class Checkpoint {
   static Result<Checkpoint> of_memory(std::string name, std::vector<TensorView> tensors,
                                       std::string metadata_format, std::shared_ptr<const void> owner);
 
+  /// The tensors of mapped files that another reader understood; `owner` keeps what they point to beside the
+  /// files. The first `header_bytes` of each file tell what is in it.
+  struct OpenFile {
+    MappedFile file;
+    std::uint64_t header_bytes = 0;
+  };
+  static Result<Checkpoint> of_files(std::string path, std::vector<OpenFile> files,
+                                     std::vector<TensorView> tensors, std::string metadata_format,
+                                     std::shared_ptr<const void> owner);
+
   /// nullptr if no tensor has the name.
   const TensorView* find(std::string_view name) const;
   std::span<const TensorView> tensors() const { return tensors_; }  // sorted by name
@@ -55,7 +65,8 @@ class Checkpoint {
   /// 32 hexadecimal digits that change when the files do: from sizes, times, headers and samples of the data.
   /// For tensors made in memory: from names, shapes and samples.
   std::string state_fingerprint() const;
-  /// __metadata__.format of the shards: "mlx", "pt", or "" if they have none or disagree.
+  /// __metadata__.format of the shards: "mlx", "pt", or "" if they have none or disagree; "gguf" of a GGUF
+  /// file.
   const std::string& metadata_format() const { return metadata_format_; }
   /// The file that holds the MTP head, relative to the directory: a sidecar (`head_file` is as it was given),
   /// or the shard with `mtp.` tensors; "" if the checkpoint has no MTP head.
@@ -71,7 +82,7 @@ class Checkpoint {
   void find_mtp_file();
 
   std::string directory_;
-  std::vector<MappedFile> files_;
+  std::vector<OpenFile> files_;
   std::shared_ptr<const void> owner_;  // of bytes that are not in a file
   std::vector<TensorView> tensors_;    // sorted by name once open
   std::uint64_t total_bytes_ = 0;

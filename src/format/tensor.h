@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -42,12 +43,16 @@ std::optional<DType> dtype_from_name(std::string_view name);
 /// F32, F16 or BF16: the types that load_float reads and that scales may have.
 bool dtype_is_float(DType dtype);
 
+class MatrixSource;
+
 struct TensorView {
   std::string name;
   DType dtype = DType::kF32;
   std::vector<std::int64_t> shape;   // row-major; () is one element
   std::span<const std::byte> bytes;  // (product of shape * dtype_bytes)
   std::string file;                  // for messages: the path of the file
+  /// Where the file holds the values in another form: makes its rows, and `bytes` are that form's.
+  std::shared_ptr<const MatrixSource> matrix = nullptr;
 };
 
 /// Element `index` of F32, F16 or BF16 data at any address, widened exactly.

@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "format/matrix_source.h"
 #include "format/out_of_memory.h"
 
 namespace ft::format {
@@ -80,6 +81,7 @@ Result<WeightIndex::Stored> WeightIndex::need_all(std::string_view name) const {
 }
 
 Result<StoredMatrix> WeightIndex::resolve(const Stored& stored, std::int64_t rows, std::int64_t cols) {
+  if (stored.codes->matrix != nullptr) return made(*stored.codes, rows, cols);
   if (stored.scales == nullptr) return plain(*stored.codes, rows, cols);
   return holds_scale_bytes(*stored.scales) ? block_float(stored, rows, cols) : affine(stored, rows, cols);
 }
@@ -126,6 +128,25 @@ Result<StoredMatrix> WeightIndex::vector(std::string_view name, std::int64_t n) 
     FT_ASSIGN(const TensorView* tensor, need(name));
     return plain(*tensor, 1, n);
   });
+}
+
+/// A matrix whose rows are made on demand: as the codes that it has, else as its values.
+Result<StoredMatrix> WeightIndex::made(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const {
+  if (!same_shape(tensor.shape, {rows, cols})) {
+    return tensor_error(Code::kCorrupt, tensor.file, tensor.name, shape_text(std::vector{rows, cols}),
+                        shape_text(tensor.shape), "the file does not fit its metadata: download it again");
+  }
+  StoredMatrix result;
+  result.name = tensor.name, result.rows = rows, result.cols = cols, result.matrix = tensor.matrix;
+  const std::optional<CodeFormat> codes = tensor.matrix->codes();
+  result.quantised = codes.has_value();
+  result.dtype = codes ? DType::kU32 : tensor.matrix->value_type();
+  if (!codes) return result;
+  result.bits = codes->q.bits, result.group = codes->q.group, result.mode = codes->q.mode;
+  result.scale_dtype = codes->q.mode == QuantMode::kAffine  ? codes->scale_type
+                       : codes->q.mode == QuantMode::kNvfp4 ? DType::kF8E4M3
+                                                            : DType::kF8E8M0;
+  return result;
 }
 
 Result<StoredMatrix> WeightIndex::plain(const TensorView& tensor, std::int64_t rows,

@@ -75,6 +75,7 @@ class WeightIndex {
   Result<Stored> need_all(std::string_view name) const;
   Result<StoredMatrix> resolve(const Stored& stored, std::int64_t rows, std::int64_t cols);
   Result<StoredMatrix> plain(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
+  Result<StoredMatrix> made(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
   Result<StoredMatrix> affine(const Stored& stored, std::int64_t rows, std::int64_t cols);
   Result<StoredMatrix> block_float(const Stored& stored, std::int64_t rows, std::int64_t cols);
   void compare_with_config(const TensorView& codes, const Quantisation& found);

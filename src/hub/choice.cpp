@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "format/gguf/files.h"
 #include "format/json_text.h"
 
 namespace ft::hub {
@@ -44,6 +45,7 @@ std::string lower(std::string text) {
 }
 
 bool is_safetensors(const RemoteFile& file) { return file.path.ends_with(".safetensors"); }
+constexpr std::string_view kGgufEnding = ".gguf";
 bool is_gguf(const RemoteFile& file) { return lower(file.path).ends_with(".gguf"); }
 /// A separate vision tower, which mlx-lm leaves out.
 bool is_tower(const RemoteFile& file) { return file.path == "vision.safetensors"; }
@@ -63,16 +65,27 @@ std::vector<RemoteFile> usual_weights(const std::vector<RemoteFile>& files) {
   return has_model ? named : at_top;
 }
 
+/// "m-Q8_0" of "m-Q8_0-00001-of-00003", which names a part: all of them belong together.
+std::string without_part(const std::string& stem) {
+  const format::ShardName part = format::read_shard_name(stem + std::string(kGgufEnding));
+  return part.count > 0 ? part.before : stem;
+}
+
 Result<std::vector<RemoteFile>> gguf_weights(const std::vector<RemoteFile>& files,
                                              const Repository& repository) {
-  std::vector<RemoteFile> chosen;
+  std::vector<RemoteFile> chosen, similar;
   std::vector<std::string> names;
-  const std::string wanted = lower(repository.quantisation);
+  const std::string wanted = lower(without_part(repository.quantisation));
   for (const RemoteFile& file : files) {
     if (!is_gguf(file)) continue;
     names.push_back(file.path);
-    if (!wanted.empty() && lower(file.path).find(wanted) != std::string::npos) chosen.push_back(file);
+    const std::string name = lower(without_part(file.path.substr(0, file.path.size() - kGgufEnding.size())));
+    const std::string last = name.substr(name.rfind('/') + 1);
+    if (wanted.empty() || last.starts_with("mmproj") || last.starts_with("mtp-")) continue;
+    if (name.ends_with(wanted)) chosen.push_back(file);
+    if (name.find(wanted) != std::string::npos) similar.push_back(file);
   }
+  if (chosen.empty()) chosen = std::move(similar);
   if (!chosen.empty()) return chosen;
   constexpr std::size_t kShown = 12;
   const std::size_t all = names.size();

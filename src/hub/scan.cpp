@@ -14,6 +14,7 @@
 
 #include "base/text_file.h"
 #include "base/text_layout.h"
+#include "format/gguf/files.h"
 #include "format/json_text.h"
 #include "hub/cache.h"
 #include "hub/listing.h"
@@ -226,18 +227,19 @@ class Scanner {
   void add_folder(FoundModel model, std::vector<FoundModel>& models) {
     std::error_code failed;
     const fs::path folder(model.directory);
-    if (fs::exists(fs::symlink_status(folder / "config.json", failed)) || model.kept_bytes >= 0) {
+    const std::vector<std::string> files = gguf_models(model.directory);
+    const bool config = fs::exists(fs::symlink_status(folder / "config.json", failed));
+    if ((config && files.empty()) || model.kept_bytes >= 0) {
       if (is_new(model.directory)) models.push_back(std::move(model));
       return;
     }
     const std::size_t before = models.size();
-    for (const fs::path& file : entries(model.directory)) {
-      const std::string name = file.filename().string();
-      if (!lower(name).ends_with(".gguf") || !is_new(file.string())) continue;
-      if (lower(name).starts_with("mmproj") || lower(name).starts_with("mtp-")) continue;
+    for (const std::string& file : files) {
+      if (++seen_, ends()) break;
+      if (!is_new(file)) continue;
       FoundModel one = model;
-      const std::string quantisation = ":" + file.stem().string();
-      one.directory = file.string(), one.name += quantisation;
+      const std::string quantisation = ":" + format::gguf_model_name(file);
+      one.directory = file, one.name += quantisation;
       for (std::string& other : one.also) other += quantisation;
       if (one.root == model.directory) one.root = one.directory;  // its neighbours are other models
       models.push_back(std::move(one));
@@ -324,6 +326,21 @@ Scan scan_models(const ScanPlaces& places, const std::function<bool()>& out_of_t
   return scanner.take();
 }
 
+namespace {
+
+/// "org/name:q4_k_m" for "org/name:name-q4_k_m", as llama.cpp writes it.
+bool names_quantisation(const std::string& known, const std::string& wanted) {
+  const std::size_t colon = wanted.rfind(':'), own = known.rfind(':');
+  if (colon == std::string::npos || own == std::string::npos || colon + 1 == wanted.size()) return false;
+  const std::string_view quantisation = std::string_view(wanted).substr(colon + 1);
+  const std::string_view before = std::string_view(known).substr(0, own);
+  const std::string_view place = std::string_view(wanted).substr(0, colon);
+  const bool same = before == place || before.ends_with("/" + std::string(place));
+  return same && std::string_view(known).substr(own + 1).ends_with(quantisation);
+}
+
+}  // namespace
+
 std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const std::string& name) {
   std::vector<FoundModel> exact, close;
   const std::string wanted = lower(name);
@@ -331,7 +348,8 @@ std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const st
     std::vector<std::string> names = model.also;
     names.push_back(model.name);
     const auto is_like = [&](const std::string& each) {
-      return lower(each) == wanted || lower(each).ends_with("/" + wanted);
+      const std::string known = lower(each);
+      return known == wanted || known.ends_with("/" + wanted) || names_quantisation(known, wanted);
     };
     if (std::ranges::count(names, name) > 0) exact.push_back(model);
     if (std::ranges::any_of(names, is_like)) close.push_back(model);
@@ -340,9 +358,7 @@ std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const st
 }
 
 ModelSummary summarise(const FoundModel& model) {
-  std::error_code failed;
-  ModelSummary summary = fs::is_directory(model.directory, failed) ? summarise_folder(model.directory)
-                                                                   : summarise_gguf(model.directory);
+  ModelSummary summary = summarise_place(model.directory);
   if (summary.complete()) return summary;
   if (model.kept_bytes >= 0) {
     summary.bytes = model.kept_bytes;

@@ -17,6 +17,7 @@
 #include "base/checksum.h"
 #include "base/system.h"
 #include "format/checkpoint.h"
+#include "format/gguf/files.h"
 #include "format/json_text.h"
 #include "format/safetensors.h"
 #include "hub/repository.h"
@@ -253,23 +254,72 @@ ModelSummary summarise_folder(const std::string& directory) {
   return summary;
 }
 
+namespace {
+
+/// The other parts of a file that has several.
+void add_parts(const std::string& path, ModelSummary& summary) {
+  const format::ShardName shard = format::read_shard_name(path);
+  std::string absent;
+  for (int part = 1; part <= shard.count; ++part) {
+    if (part == shard.number) continue;
+    struct stat facts{};
+    const std::string other = shard.path(part);
+    if (::stat(other.c_str(), &facts) == 0) {
+      summary.bytes += facts.st_size;
+    } else if (absent.empty()) {
+      absent = fs::path(other).filename().string();
+    }
+  }
+  if (!absent.empty()) summary.problem = absent + " is not beside it";
+}
+
+}  // namespace
+
 ModelSummary summarise_gguf(const std::string& path) {
   ModelSummary summary;
-  summary.directory = path, summary.gguf = true, summary.foreign = true;
+  summary.directory = path, summary.gguf = true;
   summary.quantisation = "GGUF";
   struct stat facts{};
   const bool found = ::stat(path.c_str(), &facts) == 0;
   summary.bytes = found ? facts.st_size : 0;
   summary.used_s = facts.st_atime, summary.changed_s = facts.st_mtime;
   summary.cloud = found && !is_local(facts);
-  const std::optional<std::string> magic = read_start(path, 0, 4);
+  constexpr std::size_t kStart = 64 << 10;  // the architecture is the first key of all writers
+  const std::string start = read_start(path, 0, kStart).value_or("");
   if (summary.cloud) {
     summary.problem = "it is not on this disk";
-  } else if (!magic || *magic != "GGUF") {
+  } else if (!start.starts_with("GGUF")) {
     summary.problem = "it cannot be read or is not a GGUF file";
+  } else {
+    const format::GgufFile seen = format::peek_gguf(std::as_bytes(std::span(start)));
+    summary.architecture = seen.text("general.architecture", "");
+    summary.has_tokenizer = true;
+    summary.head_in_config = seen.whole(summary.architecture + ".nextn_predict_layers", 0) > 0;
+    if (summary.head_in_config) summary.head_file = fs::path(path).filename().string();
+    add_parts(path, summary);
   }
-  summary.identity = fingerprint(fmt::format("{} {}", path, summary.bytes));
+  summary.identity = fingerprint(fmt::format("{} {} {}", fingerprint(start), summary.bytes, facts.st_mtime));
   return summary;
+}
+
+std::vector<std::string> gguf_models(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code failed;
+  for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
+    const std::string path = entry->path().string();
+    std::string name = entry->path().filename().string();
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    if (name.ends_with(".safetensors")) return {};
+    const bool part = name.starts_with("mmproj") || name.starts_with("mtp-");
+    if (name.ends_with(".gguf") && !part && format::read_shard_name(path).number <= 1) found.push_back(path);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+ModelSummary summarise_place(const std::string& path) {
+  std::error_code failed;
+  return fs::is_directory(path, failed) ? summarise_folder(path) : summarise_gguf(path);
 }
 
 }  // namespace ft::hub

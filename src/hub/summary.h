@@ -32,8 +32,13 @@ struct ModelSummary {
 };
 
 ModelSummary summarise_folder(const std::string& directory);
-/// A GGUF file; only its size and its first bytes are looked at.
+/// A GGUF file, the first of its parts if it has several; only sizes and the first bytes are looked at.
 ModelSummary summarise_gguf(const std::string& path);
+/// The GGUF files of a folder without safetensors, of a model in several parts the first; sorted. No vision
+/// towers (mmproj*) and no heads (mtp-*).
+std::vector<std::string> gguf_models(const std::string& folder);
+/// A model folder or a GGUF file.
+ModelSummary summarise_place(const std::string& path);
 
 /// Reads the header of a safetensors file: tensor names, and the bytes that the whole file must have. False
 /// if it is not such a header. For hostile bytes.

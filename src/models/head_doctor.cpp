@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "program/row_source.h"
+
 namespace ft {
 namespace {
 
@@ -15,6 +17,14 @@ bool all_zero(const std::byte* data, std::size_t size) {
 
 /// True if all values are zero: no code and no bias differs from 0, or no plain value does.
 bool zeroed(const Weight& weight) {
+  if (weight.from != nullptr) {
+    std::vector<float> row(static_cast<std::size_t>(weight.cols));
+    for (std::int64_t r = 0; r < weight.rows; ++r) {
+      weight.from->read(weight.from_row + r, 1, row.data());
+      if (!std::ranges::all_of(row, [](float value) { return value == 0; })) return false;
+    }
+    return true;
+  }
   if (!weight.quantised()) {
     return all_zero(weight.data,
                     static_cast<std::size_t>(weight.rows * weight.cols * element_bytes(weight.format)));

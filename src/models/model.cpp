@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "format/gguf/files.h"
 #include "format/out_of_memory.h"
 #include "models/draft_network.h"
 #include "models/family.h"
+#include "models/gguf/model_file.h"
 #include "models/weight_source.h"
 
 namespace ft {
@@ -82,7 +84,14 @@ Status add_head_config(const std::string& head_directory, format::ConfigFiles& f
   return {};
 }
 
+Result<Model> load_gguf(const std::string& path, const LoadOptions& options) {
+  FT_ASSIGN(gguf::ModelFile file, gguf::open_model(path));
+  FT_ASSIGN(const FamilyMatch match, read_config(file.config));
+  return build(format::gguf_model_name(path), match, std::move(file.checkpoint), options);
+}
+
 Result<Model> load(const std::string& directory, const LoadOptions& options) {
+  if (format::is_gguf_file(directory)) return load_gguf(directory, options);
   std::filesystem::path path = std::filesystem::path(directory).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
   FT_ASSIGN(format::ConfigFiles files, format::ConfigFiles::read(directory));

@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "format/matrix_source.h"
 #include "format/out_of_memory.h"
+#include "program/row_source.h"
 
 namespace ft {
 namespace {
@@ -39,6 +41,28 @@ Format quantised_format(format::QuantMode mode) {
   return Format::kAffine;
 }
 
+/// The rows of a matrix that its file holds in another form.
+class MadeRows final : public RowSource {
+ public:
+  explicit MadeRows(const format::StoredMatrix& stored)
+      : matrix_(stored.matrix), quantised_(stored.quantised) {}
+
+  void copy(std::int64_t first, std::int64_t count, const RowBytes& to) const override {
+    if (quantised_) {
+      matrix_->read_codes(first, count, {to.data, to.scales, to.biases});
+    } else {
+      matrix_->read_values(first, count, to.data);
+    }
+  }
+  void read(std::int64_t first, std::int64_t count, float* out) const override {
+    matrix_->read(first, count, out);
+  }
+
+ private:
+  format::MatrixPointer matrix_;
+  bool quantised_;
+};
+
 Weight to_weight(const format::StoredMatrix& stored) {
   Weight weight;
   weight.name = stored.name;
@@ -46,6 +70,7 @@ Weight to_weight(const format::StoredMatrix& stored) {
   weight.rows = stored.rows;
   weight.cols = stored.cols;
   weight.data = stored.data;
+  if (stored.matrix != nullptr) weight.from = std::make_shared<MadeRows>(stored);
   if (stored.quantised) {
     weight.bits = stored.bits;
     weight.group = stored.group;
@@ -66,7 +91,8 @@ Result<WeightSource> WeightSource::open(const Family& family, const format::Chec
   return format::with_memory_guard("open the weights", checkpoint.directory(), [&]() -> Result<WeightSource> {
     format::WeightLayout layout = {config.path, family.prefixes, config.quantisation, config.tied};
     WeightSource source(family, format::WeightIndex(checkpoint, std::move(layout)));
-    if (family.norm_offset != nullptr) {
+    // In a GGUF file all norms multiply as they are stored.
+    if (family.norm_offset != nullptr && checkpoint.metadata_format() != "gguf") {
       FT_ASSIGN(source.norm_offset_, family.norm_offset(source.index_, config));
     }
     return source;

@@ -55,6 +55,10 @@ Weight rows_of(const Weight& weight, std::int64_t first, std::int64_t count, std
   Weight part = weight;
   part.name = std::move(name);
   part.rows = count;
+  if (weight.from != nullptr) {
+    part.from_row += first;
+    return part;
+  }
   if (weight.empty()) return part;
   part.data += first * (weight.cols * weight.stored_bits() / 8);
   if (!weight.quantised()) return part;

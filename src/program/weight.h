@@ -1,14 +1,16 @@
-// A weight as the checkpoint stores it: a name, a shape and pointers into mapped files. Nothing is copied or
-// converted here; a backend packs it for itself when it compiles a program. The checkpoint's mapping must
-// outlive every compile that uses the weight. Affine layout (MLX): element i of a row is in bits [i * bits,
-// (i + 1) * bits) of the row's little-endian bit stream; value = code * scale + bias, one scale and bias per
-// `group` elements along the columns. Block floats (mxfp4, mxfp8, nvfp4: OCP Microscaling and NVIDIA's
-// variant, as MLX stores them) have the same stream and value = code * scale, codes being small floats
-// (format/small_float.h) and scales bytes; width and group follow from the format.
+// A weight as the checkpoint stores it: a name, a shape and pointers into mapped files, or a source of its
+// rows (row_source.h). Nothing is copied or converted here; a backend packs it for itself when it compiles a
+// program. The checkpoint's mapping must outlive every compile that uses the weight. Affine layout (MLX):
+// element i of a row is in bits [i * bits, (i + 1) * bits) of the row's little-endian bit stream; value =
+// code * scale + bias, one scale and bias per `group` elements along the columns. Block floats (mxfp4,
+// mxfp8, nvfp4: OCP Microscaling and NVIDIA's variant, as MLX stores them) have the same stream and value =
+// code * scale, codes being small floats (format/small_float.h) and scales bytes; width and group follow
+// from the format.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -26,6 +28,8 @@ enum class Format : std::uint8_t {
   kE4m3,   // of scales only
 };
 
+class RowSource;
+
 struct Weight {
   std::string name;
   Format format = Format::kF32;
@@ -33,13 +37,15 @@ struct Weight {
   std::int64_t cols = 0;              // inputs
   const std::byte* data = nullptr;    // [rows, cols], row-major; cols * bits / 8 bytes a row if quantised
   int bits = 0;                       // quantised only; affine: 2, 3, 4, 5, 6, 8
-  int group = 0;                      // quantised only; affine: 32, 64, 128
+  int group = 0;                      // quantised only; affine: 16 (from a RowSource only), 32, 64, 128
   const std::byte* scales = nullptr;  // [rows, cols / group]
   const std::byte* biases = nullptr;  // [rows, cols / group], affine only
   Format scale_format = Format::kBf16;
-  float offset = 0;  // added to every element: 1 for norms stored around zero
+  float offset = 0;                                 // added to every element: 1 for norms stored around zero
+  std::shared_ptr<const RowSource> from = nullptr;  // makes the rows; data, scales and biases are null then
+  std::int64_t from_row = 0;                        // of `from`: row 0 of this weight
 
-  bool empty() const { return data == nullptr; }
+  bool empty() const { return data == nullptr && from == nullptr; }
   /// Stored as codes and scales.
   bool quantised() const;
   /// Bits of one element, scales apart.

@@ -238,9 +238,30 @@ Result<ChatTemplate> ChatTemplate::load(const std::string& model_dir, const Temp
     FT_ASSIGN(config, read_config(path));
   }
   FT_ASSIGN(const Sources sources, find_sources(model_dir, config));
-  FT_ASSIGN(ChatTemplate loaded, from_source(sources.usual, write_json(special_tokens(config)), limits));
-  if (!sources.tool_use.empty()) {
-    FT_ASSIGN(loaded.tool_use_, compile(sources.tool_use, limits));
+  return of_sources(sources.usual, sources.tool_use, write_json(special_tokens(config)), limits);
+}
+
+Result<ChatTemplate> ChatTemplate::parse(std::string_view tokenizer_config, std::string_view jinja,
+                                         const std::string& name, const TemplateLimits& limits) {
+  Json config = Json::object();
+  if (!tokenizer_config.empty()) {
+    FT_ASSIGN(config, parse_json(tokenizer_config, name + ": its tokenizer_config.json"));
+    if (!config.is_object())
+      return Error{Code::kCorrupt, name + ": its tokenizer_config.json is not a JSON object; fetch it again"};
+  }
+  Sources sources{std::string(jinja), ""};
+  if (jinja.empty()) {
+    FT_ASSIGN(sources, sources_of(config, name));
+  }
+  return of_sources(sources.usual, sources.tool_use, write_json(special_tokens(config)), limits);
+}
+
+Result<ChatTemplate> ChatTemplate::of_sources(std::string_view usual, std::string_view tool_use,
+                                              std::string_view special_tokens_json,
+                                              const TemplateLimits& limits) {
+  FT_ASSIGN(ChatTemplate loaded, from_source(usual, special_tokens_json, limits));
+  if (!tool_use.empty()) {
+    FT_ASSIGN(loaded.tool_use_, compile(tool_use, limits));
   }
   return loaded;
 }

@@ -49,6 +49,10 @@ class ChatTemplate {
   /// Tries chat_template.jinja, chat_template.json, then tokenizer_config.json; the latter also gives
   /// bos_token and the other special tokens.
   static Result<ChatTemplate> load(const std::string& model_dir, const TemplateLimits& limits = {});
+  /// The same from the contents of tokenizer_config.json and chat_template.jinja, which may be empty; `name`
+  /// begins messages instead of a folder.
+  static Result<ChatTemplate> parse(std::string_view tokenizer_config, std::string_view jinja,
+                                    const std::string& name, const TemplateLimits& limits = {});
   /// `special_tokens_json` is a JSON object of variables, such as {"eos_token": "..."}, or empty.
   static Result<ChatTemplate> from_source(std::string_view source, std::string_view special_tokens_json = {},
                                           const TemplateLimits& limits = {});
@@ -70,6 +74,8 @@ class ChatTemplate {
   using Handle = std::unique_ptr<ft_text_template, Deleter>;
 
   explicit ChatTemplate(const TemplateLimits& limits) : limits_(limits) {}
+  static Result<ChatTemplate> of_sources(std::string_view usual, std::string_view tool_use,
+                                         std::string_view special_tokens_json, const TemplateLimits& limits);
   static Result<Handle> compile(std::string_view source, const TemplateLimits& limits);
 
   TemplateLimits limits_;

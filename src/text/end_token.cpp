@@ -13,19 +13,27 @@ namespace {
 constexpr size_t kMaxConfigFileBytes = size_t{64} << 20;
 
 /// A string, or an object with the string as "content".
-std::string eos_in(const std::string& path) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(path, ignored)) return {};
-  const Result<std::string> text = read_model_text(path, kMaxConfigFileBytes);
-  if (!text.ok()) return {};
-  const auto config = read_json<nlohmann::json>(*text);
+std::string eos_of(std::string_view text) {
+  const auto config = read_json<nlohmann::json>(text);
   if (!config.is_object() || !config.contains("eos_token")) return {};
   const nlohmann::json& named = config["eos_token"];
   const nlohmann::json& content = named.is_object() && named.contains("content") ? named["content"] : named;
   return content.is_string() ? content.get<std::string>() : std::string();
 }
 
+std::string eos_in(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(path, ignored)) return {};
+  const Result<std::string> text = read_model_text(path, kMaxConfigFileBytes);
+  return text.ok() ? eos_of(*text) : std::string();
+}
+
 }  // namespace
+
+std::optional<std::int32_t> end_token_in(std::string_view tokenizer_config, const Tokenizer& tokenizer) {
+  const std::string token = eos_of(tokenizer_config);
+  return token.empty() ? std::nullopt : tokenizer.id_of(token);
+}
 
 std::optional<std::int32_t> end_token_of(const std::string& model_dir, const Tokenizer& tokenizer) {
   for (const char* name : {"/tokenizer_config.json", "/special_tokens_map.json"}) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "text/tokenizer.h"
 
@@ -13,5 +14,7 @@ namespace ft {
 /// The id of `eos_token` in tokenizer_config.json, else in special_tokens_map.json; nullopt if neither names
 /// a token of `tokenizer`. ChatTemplate::load reports a file that cannot be read.
 std::optional<std::int32_t> end_token_of(const std::string& model_dir, const Tokenizer& tokenizer);
+/// The same from the content of tokenizer_config.json.
+std::optional<std::int32_t> end_token_in(std::string_view tokenizer_config, const Tokenizer& tokenizer);
 
 }  // namespace ft

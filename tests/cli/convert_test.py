@@ -183,7 +183,6 @@ class Gguf(ConvertTest):
         self.assertIn(b"found 'llama'", self.run_program("convert", file, self.out).stderr)
         file.write_bytes(b"GGUF" + bytes(40))
         self.assertIn(b"version 0", self.run_program("convert", file, self.out).stderr)
-        self.assertIn(b"foretoken convert", self.run_program("run", "--model", file, "-p", "x").stderr)
 
 
 class Folders(ConvertTest):

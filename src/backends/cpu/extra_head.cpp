@@ -18,7 +18,7 @@ Status ExtraIdHead::make(const Logits& op, int max_weight_bits) {
                              packed_.bytes() / 1000000, head_.name)};
   }
   packed_.data = memory_.data();
-  scratch_.fit(packed_);
+  scratch_.fit(head_, packed_);
   pack();
   return {};
 }

@@ -8,6 +8,7 @@
 #include "backends/instruction_programs.h"
 #include "backends/ref/backend.h"
 #include "backends/test_programs.h"
+#include "backends/test_row_source.h"
 #include "backends/test_timeline.h"
 
 namespace ft {
@@ -217,6 +218,9 @@ TEST_P(CudaInstruction, LinearsOfEveryFormat) {
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
     for (const int group : {32, 64, 128}) expect({random_.affine(53, 640, bits, group)}, 0.01, "affine");
   }
+  expect({random_.affine(53, 272, 6, 16, Format::kF32)}, 1e-6, "groups of 16");
+  const Weight stored = random_.affine(40, 96, 5, 32, Format::kF16);
+  expect({with_source(stored), rows_of(with_source(stored), 3, 37, "part")}, 0.01, "rows made on demand");
   expect({random_.affine(32, 1024, 4, 64, Format::kF16), random_.affine(48, 1024, 4, 64, Format::kF16)}, 0.01,
          "two");
   expect({random_.affine(32, 1024, 8, 64, Format::kF32), random_.plain(Format::kBf16, 20, 1024, 1)}, 0.01,

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/arguments.h"
+#include "backends/pinned_rows.h"
 #include "backends/weight_rows.h"
 #include "format/half.h"
 
@@ -23,9 +24,9 @@ std::int64_t bytes_of(const PackedMatrix& matrix) {
 /// What tells a matrix from all others. Its address alone does not: random weights of many names are one
 /// memory.
 std::string identity(const Weight& weight) {
-  return fmt::format("{} {} {} {}x{} {} {} {};", weight.name, static_cast<const void*>(weight.data),
-                     format_name(weight.format), weight.rows, weight.cols, weight.bits, weight.group,
-                     weight.offset);
+  return fmt::format("{} {} {} {} {} {}x{} {} {} {};", weight.name, static_cast<const void*>(weight.data),
+                     static_cast<const void*>(weight.from.get()), weight.from_row, format_name(weight.format),
+                     weight.rows, weight.cols, weight.bits, weight.group, weight.offset);
 }
 
 std::string identity(const std::vector<const Weight*>& weights) {
@@ -37,6 +38,8 @@ std::string identity(const std::vector<const Weight*>& weights) {
 }  // namespace
 
 Result<WeightKind> kind_of(const Weight& weight) {
+  // Groups of 16 have no kernel of codes: their values are kept as float32.
+  if (weight.format == Format::kAffine && weight.group == 16) return WeightKind{0, 0, true};
   if (weight.format == Format::kAffine) {
     if (weight.group != 32 && weight.group != 64 && weight.group != 128) {
       return Error{Code::kUnsupported,
@@ -58,6 +61,7 @@ Weight requantised_as(const Weight& weight, int max_weight_bits) {
   reduced.group = weight.cols % 64 == 0 ? 64 : 32;
   reduced.scale_format = Format::kBf16;
   reduced.offset = 0;
+  reduced.from = nullptr, reduced.from_row = 0;
   return reduced;
 }
 
@@ -108,13 +112,15 @@ Result<std::shared_ptr<const PackedMatrix>> WeightStore::matrix(const std::vecto
 
 void WeightStore::pack(const Weight& weight, std::int64_t first, PackedMatrix& to) {
   if (to.kind.bits == 0) return pack_plain(weight, {}, 0, weight.rows, first, to);
-  const std::int64_t row_bytes = weight.cols * weight.bits / 8;
-  const std::int64_t scale_bytes = weight.cols / weight.group * element_bytes(weight.scale_format);
+  const std::int64_t row_bytes = row_data_bytes(weight), scale_bytes = row_scale_bytes(weight);
   const std::int64_t piece = std::max<std::int64_t>(
       kTileOutputs, kPieceBytes / (row_bytes + 2 * scale_bytes) / kTileOutputs * kTileOutputs);
+  PinnedRows pinned;
+  pinned.fit(weight, std::min(piece, weight.rows));
   for (std::int64_t row = 0; row < weight.rows; row += piece) {
-    pack_piece(weight, weight.data + row * row_bytes, weight.scales + row * scale_bytes,
-               weight.biases + row * scale_bytes, std::min(piece, weight.rows - row), first + row, to);
+    const Weight part = pinned.at(weight, row, std::min(piece, weight.rows - row));
+    pack_piece(part, part.data, part.scales, part.biases, part.rows, first + row, to);
+    if (weight.from != nullptr) device_->wait();  // the rows are made in the same memory again
   }
 }
 
@@ -185,6 +191,15 @@ void WeightStore::pack_plain(const Weight& weight, std::span<const std::int32_t>
 void WeightStore::pack_rows(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t first,
                             PackedMatrix& to) {
   if (to.kind.bits == 0) return pack_plain(weight, ids, 0, static_cast<std::int64_t>(ids.size()), first, to);
+  if (weight.from != nullptr) {
+    PinnedRows made;
+    made.fit(weight, std::ssize(ids));
+    for (std::int64_t i = 0; i < std::ssize(ids); ++i) made.put(weight, ids[static_cast<std::size_t>(i)], i);
+    const Weight part = made.collected(weight, std::ssize(ids));
+    pack_piece(part, part.data, part.scales, part.biases, part.rows, first, to);
+    device_->wait();  // the rows end here
+    return;
+  }
   const auto gather = [&](const std::byte* from, std::int64_t row_bytes) {
     std::vector<std::byte> rows(ids.size() * static_cast<std::size_t>(row_bytes));
     for (std::size_t i = 0; i < ids.size(); ++i) {

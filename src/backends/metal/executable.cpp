@@ -187,6 +187,8 @@ class MetalExecutable final : public Executable {
       return copy.data();
     };
     head_ = head;
+    pinned_.fit(head, 1);
+    if (head.from != nullptr) return;  // its file stays mapped
     head_bytes_.reserve(3);
     head_.data = part(head.data, head.rows * head.cols * head.stored_bits() / 8);
     if (head.group == 0) return;
@@ -200,7 +202,7 @@ class MetalExecutable final : public Executable {
     for (std::size_t place = 0; place < packed_extra_.size(); ++place) {
       const std::int32_t token = extra_.tokens()[place];
       if (std::exchange(packed_extra_[place], token) == token) continue;
-      pack_row(head_, token, *draft_head_, static_cast<std::int64_t>(extra_.fixed() + place));
+      pack_row(head_, token, *draft_head_, static_cast<std::int64_t>(extra_.fixed() + place), pinned_);
     }
   }
 
@@ -285,6 +287,7 @@ class MetalExecutable final : public Executable {
   std::shared_ptr<PackedMatrix> draft_head_;  // with extra ids: the head that changes
   Weight head_;                               // points into head_bytes_
   std::vector<std::vector<std::byte>> head_bytes_;
+  PinnedRows pinned_;                       // for one row of it
   std::vector<std::int32_t> packed_extra_;  // token of each place
   std::vector<float> in_order_;
   Memory labels_;                     // tokens of the columns as the device has them

@@ -8,6 +8,7 @@
 #include "backends/metal/backend.h"
 #include "backends/metal/twin/fibres.h"
 #include "backends/ref/backend.h"
+#include "backends/test_row_source.h"
 
 namespace ft {
 namespace {
@@ -91,6 +92,9 @@ TEST_F(MetalTwin, LinearsOfEveryFormat) {
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
     for (const int group : {32, 64, 128}) expect({random_.affine(37, 384, bits, group)}, "affine");
   }
+  expect({random_.affine(37, 272, 6, 16, Format::kF32)}, "groups of 16");
+  const Weight stored = random_.affine(40, 96, 5, 32, Format::kF16);
+  expect({with_source(stored), rows_of(with_source(stored), 3, 37, "part")}, "rows made on demand");
   expect({random_.affine(32, 256, 4, 64, Format::kF16), random_.affine(48, 256, 4, 64, Format::kF16)}, "two");
   expect({random_.affine(32, 256, 8, 64, Format::kF32), random_.plain(Format::kBf16, 20, 256, 1)}, "mixed");
   for (const Format format : {Format::kBf16, Format::kF16, Format::kF32}) {

@@ -47,7 +47,8 @@ Status append(PackedWriter& writer, const Memory& memory, std::size_t bytes) {
 
 Packing::Key Packing::key_of(std::span<const Weight> weights) {
   const Weight& first = weights.front();
-  return {first.data, first.rows, first.cols, first.format, first.bits, first.group, weights.size()};
+  const void* at = first.from != nullptr ? static_cast<const void*>(first.from.get()) : first.data;
+  return {at, first.from_row, first.rows, first.cols, first.format, first.bits, first.group, weights.size()};
 }
 
 Result<std::shared_ptr<const PackedMatrix>> Packing::matrix(std::span<const Weight> weights) {

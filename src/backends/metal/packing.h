@@ -35,8 +35,10 @@ class Packing {
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  /// Address, shape, format, group and number: matrices of several shapes may begin at one address.
-  using Key = std::tuple<const std::byte*, std::int64_t, std::int64_t, Format, int, int, std::size_t>;
+  /// Address or source and its row, shape, format, group and number: matrices of several shapes may begin at
+  /// one address.
+  using Key =
+      std::tuple<const void*, std::int64_t, std::int64_t, std::int64_t, Format, int, int, std::size_t>;
   struct Job {
     std::vector<Weight> weights;
     PackedMatrix planned;

@@ -114,19 +114,24 @@ Result<PackedMatrix> room_for(const std::shared_ptr<Device>& device, const Weigh
 }
 
 void pack_output(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to,
-                 std::size_t matrix) {
+                 std::size_t matrix, PinnedRows& pinned) {
   const Output output{matrix, static_cast<std::size_t>(to / kTile), static_cast<std::size_t>(to % kTile)};
-  pack_codes(weight, from, packed, output);
-  pack_scales(weight, from, packed, output);
+  const Weight row = pinned.at(weight, from, 1);
+  pack_codes(row, 0, packed, output);
+  pack_scales(row, 0, packed, output);
 }
 
-/// Calls pack_one(row) for each of `rows`, shared among the workers by whole tiles.
+/// Calls pack_one(row, pinned) for each of `rows`, shared among the workers by whole tiles. `weight`: one of
+/// those that are packed; `pinned` has room for one of its rows.
 template <class PackOne>
-void share_rows(ThreadPool& pool, std::int64_t rows, const PackOne& pack_one) {
+void share_rows(ThreadPool& pool, const Weight& weight, std::int64_t rows, const PackOne& pack_one) {
   const std::int64_t tiles = (rows + kTile - 1) / kTile;
+  std::vector<PinnedRows> pinned(static_cast<std::size_t>(pool.workers()));
+  for (PinnedRows& one : pinned) one.fit(weight, 1);
   auto work = [&](int worker, int workers) {
     const std::int64_t end = std::min(rows, tiles * (worker + 1) / workers * kTile);
-    for (std::int64_t row = tiles * worker / workers * kTile; row < end; ++row) pack_one(row);
+    for (std::int64_t row = tiles * worker / workers * kTile; row < end; ++row)
+      pack_one(row, pinned[static_cast<std::size_t>(worker)]);
   };
   pool.run(work);
 }
@@ -157,16 +162,17 @@ Result<PackedMatrix> plan_matrix(const Device& device, const Weight& weight, std
   return packed;
 }
 
-void pack_row(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to) {
-  pack_output(weight, from, packed, to, 0);
+void pack_row(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to,
+              PinnedRows& pinned) {
+  pack_output(weight, from, packed, to, 0, pinned);
 }
 
 Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, ThreadPool& pool,
                           std::span<const Weight> weights) {
   const Weight& first = weights.front();
   FT_ASSIGN(PackedMatrix packed, room_for(device, first, first.rows, weights.size()));
-  share_rows(pool, first.rows, [&](std::int64_t row) {
-    for (std::size_t i = 0; i < weights.size(); ++i) pack_output(weights[i], row, packed, row, i);
+  share_rows(pool, first, first.rows, [&](std::int64_t row, PinnedRows& pinned) {
+    for (std::size_t i = 0; i < weights.size(); ++i) pack_output(weights[i], row, packed, row, i, pinned);
   });
   return packed;
 }
@@ -175,8 +181,9 @@ Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, ThreadPool
                                std::span<const std::int32_t> ids, std::int64_t extra) {
   const std::int64_t rows = std::ssize(ids) + extra;
   FT_ASSIGN(PackedMatrix packed, room_for(device, weight, rows, 1));
-  share_rows(pool, std::ssize(ids),
-             [&](std::int64_t row) { pack_row(weight, ids[static_cast<std::size_t>(row)], packed, row); });
+  share_rows(pool, weight, std::ssize(ids), [&](std::int64_t row, PinnedRows& pinned) {
+    pack_row(weight, ids[static_cast<std::size_t>(row)], packed, row, pinned);
+  });
   return packed;
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backends/metal/device.h"
+#include "backends/pinned_rows.h"
 #include "base/thread_pool.h"
 #include "program/weight.h"
 
@@ -42,8 +43,9 @@ Result<PackedMatrix> pack(const std::shared_ptr<Device>& device, ThreadPool& poo
 /// Rows `ids` of a matrix, then `extra` empty rows.
 Result<PackedMatrix> pack_rows(const std::shared_ptr<Device>& device, ThreadPool& pool, const Weight& weight,
                                std::span<const std::int32_t> ids, std::int64_t extra);
-/// Packs row `from` of the weight as output `to`.
-void pack_row(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to);
+/// Packs row `from` of the weight as output `to`. `pinned` has room for one row.
+void pack_row(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to,
+              PinnedRows& pinned);
 /// As float32 with the offset added; an absent weight is one zero.
 Result<Memory> pack_vector(const std::shared_ptr<Device>& device, const Weight& weight);
 

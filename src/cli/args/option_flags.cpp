@@ -135,7 +135,7 @@ Setter reads_model(std::string& target) {
 void add_model_folder_flag(FlagSet& flags, std::string& directory) {
   flags
       .add("model", "NAME", reads_model(directory),
-           "Model folder, ORG/NAME or a name of `foretoken models` (default: the shipped model)")
+           "Model folder, GGUF file, ORG/NAME or a name of `foretoken models` (default: the shipped model)")
       .letter = "m";
 }
 
@@ -173,7 +173,8 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
   flags.group("Model");
   flags
       .add("model", "NAME", reads_model(model.directory),
-           "Model folder, ORG/NAME or a name of `foretoken models` (default: the shipped model), or "
+           "Model folder, GGUF file, ORG/NAME or a name of `foretoken models` (default: the shipped model), "
+           "or "
            "synth:SHAPE?bits=4&seed=1 for random weights")
       .letter = "m";
   flags.add("draft-vocabulary", "N", reads_auto_or(model.draft_vocab_size, 0, 1 << 24),

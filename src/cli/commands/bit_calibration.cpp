@@ -8,6 +8,7 @@
 
 #include "backends/registry.h"
 #include "base/text_layout.h"
+#include "cli/commands/model_texts.h"
 #include "convert/budget.h"
 #include "format/affine.h"
 #include "models/model.h"
@@ -117,7 +118,7 @@ void round_trip(float* values, std::int64_t rows, std::int64_t cols, const Quant
 double relative_error(const Group& group, const Quantisation& q) {
   Sums sums;
   for (const SourceTensor* tensor : group.tensors) {
-    const convert::MatrixSource& matrix = *tensor->matrix;
+    const format::MatrixSource& matrix = *tensor->matrix;
     const std::int64_t rows = std::min(matrix.rows(), kErrorRows / std::ssize(group.tensors) + 1);
     const std::int64_t apart = matrix.rows() / rows;
     std::vector<float> row(static_cast<std::size_t>(matrix.cols()));
@@ -159,7 +160,7 @@ class Probe {
   Result<Model> with(const Group& group, int bits) const {
     auto values = std::make_shared<std::map<std::string, std::vector<float>>>();
     for (const SourceTensor* tensor : group.tensors) {
-      const convert::MatrixSource& matrix = *tensor->matrix;
+      const format::MatrixSource& matrix = *tensor->matrix;
       std::vector<float>& all = (*values)[tensor->name];
       all.resize(static_cast<std::size_t>(matrix.rows() * matrix.cols()));
       matrix.read(0, matrix.rows(), all.data());
@@ -227,7 +228,7 @@ Status check(const convert::Source& source, const convert::Recipe& base) {
 }
 
 Result<TextMeter> make_meter(const convert::Source& source, const BitCalibration& options) {
-  FT_ASSIGN(const Tokenizer tokenizer, Tokenizer::load(source.directory));
+  FT_ASSIGN(const Tokenizer tokenizer, read_tokenizer(source.directory));
   FT_ASSIGN(const std::vector<std::int32_t> ids, tokenizer.encode(options.text, false));
   constexpr std::size_t kFewest = 64;
   if (ids.size() < kFewest) {

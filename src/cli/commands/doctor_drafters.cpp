@@ -5,6 +5,7 @@
 
 #include "cli/commands/inspection.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/model_texts.h"
 #include "cli/library/heads.h"
 #include "drafters/registry.h"
 
@@ -39,7 +40,7 @@ Finding check(const std::string& directory, const DraftFolder& folder) {
   const Result<Model> model = load_model(directory, options);
   if (!model.ok()) return problem(folder, model.error());
   if (folder.name == DrafterKind::kModel.name()) {
-    const Result<Tokenizer> own = Tokenizer::load(directory);
+    const Result<Tokenizer> own = read_tokenizer(directory);
     if (!own.ok()) return problem(folder, own.error());
     if (const Status same = check_tokens(folder.directory, *own); !same.ok())
       return problem(folder, same.error());

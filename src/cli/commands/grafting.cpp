@@ -16,6 +16,7 @@
 #include "cli/commands/hub_access.h"
 #include "cli/commands/loading.h"
 #include "cli/commands/model_path.h"
+#include "cli/commands/model_texts.h"
 #include "cli/commands/weight_matrix.h"
 #include "cli/library/heads.h"
 #include "cli/library/library.h"
@@ -146,7 +147,7 @@ std::vector<hub::ByteRange> checked_ranges(const format::TensorView& tensor) {
 /// A head reads its target's embedding: rows of another model's would mean nothing to it.
 Status check_embedding(const GraftOptions& options, const Weight& from, const Weight& onto,
                        std::vector<std::string>& notes) {
-  const convert::MatrixPointer theirs = matrix_of(from), ours = matrix_of(onto);
+  const format::MatrixPointer theirs = matrix_of(from), ours = matrix_of(onto);
   std::vector<float> a(static_cast<std::size_t>(onto.cols)), b(a.size());
   double lowest = 1;
   for (const std::int64_t first : compared_runs(onto.rows)) {
@@ -169,7 +170,7 @@ Status check_embedding(const GraftOptions& options, const Weight& from, const We
 Result<std::vector<std::int32_t>> measuring_ids(const GraftOptions& options, const std::string& onto) {
   std::error_code ignored;
   if (!fs::exists(fs::path(onto) / "tokenizer.json", ignored)) return std::vector<std::int32_t>();
-  FT_ASSIGN(const Tokenizer tokenizer, Tokenizer::load(onto));
+  FT_ASSIGN(const Tokenizer tokenizer, read_tokenizer(onto));
   std::string text(measuring_text());
   if (!options.text.empty()) {
     FT_ASSIGN(text, read_text_file(options.text, kMaxPromptBytes));
@@ -182,9 +183,9 @@ Status check_tokenizer(const GraftOptions& options, const std::string& from, con
   if (!fs::exists(fs::path(onto) / "tokenizer.json", ignored) ||
       !fs::exists(fs::path(from) / "tokenizer.json", ignored))
     return {};
-  FT_ASSIGN(const Tokenizer tokenizer, Tokenizer::load(from));
+  FT_ASSIGN(const Tokenizer tokenizer, read_tokenizer(from));
   FT_ASSIGN(const std::vector<std::int32_t> others, tokenizer.encode(measuring_text(), false));
-  FT_ASSIGN(const Tokenizer own, Tokenizer::load(onto));
+  FT_ASSIGN(const Tokenizer own, read_tokenizer(onto));
   FT_ASSIGN(const std::vector<std::int32_t> wanted, own.encode(measuring_text(), false));
   if (others == wanted) return {};
   return does_not_fit(options, "their tokenizers give different ids for the same text");

@@ -97,9 +97,7 @@ std::optional<Assessment> what_does_not_run(const std::string& named, const std:
     if (named.empty() || !known.ok()) return std::nullopt;
     directory = known->found.directory;
   }
-  const bool folder = std::filesystem::is_directory(directory, failed);
-  const hub::ModelSummary summary =
-      folder ? hub::summarise_folder(directory) : hub::summarise_gguf(directory);
+  const hub::ModelSummary summary = hub::summarise_place(directory);
   const Assessment found = assess(summary, shown, true);
   const bool unknown = found.tier == Tier::kIncompatible && !summary.architecture.empty();
   const bool foreign = found.tier == Tier::kConvertible;
@@ -155,7 +153,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   Inspection found = inspect(model, read_machine(), context, options.kv_bits, options.program);
   if (!options.named.empty()) found.directory = options.named + " on the hub";
   if (!is_synth_name(options.model)) {
-    const Assessment assessment = assess(hub::summarise_folder(model.directory), options.name(), false);
+    const Assessment assessment = assess(hub::summarise_place(model.directory), options.name(), false);
     found.tier = tier_name(assessment.tier);
     found.tier_reason = assessment.reason;
     found.tier_next = options.named.empty() ? assessment.next : "foretoken pull " + options.named;

@@ -8,6 +8,7 @@
 #include "base/text_layout.h"
 #include "cli/commands/calibration_place.h"
 #include "cli/commands/model_path.h"
+#include "cli/commands/model_texts.h"
 #include "cli/commands/packed_weights_folder.h"
 #include "cli/library/heads.h"
 #include "drafters/registry.h"
@@ -15,7 +16,6 @@
 #include "lab/synth_model.h"
 #include "sched/admission.h"
 #include "sched/memory_plan.h"
-#include "text/end_token.h"
 
 namespace ft::cli {
 namespace {
@@ -142,7 +142,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
 }  // namespace
 
 Status check_tokens(const std::string& directory, const Tokenizer& own) {
-  Result<Tokenizer> other = Tokenizer::load(directory);
+  Result<Tokenizer> other = read_tokenizer(directory);
   if (!other.ok()) return model_error(other.error());
   const auto refused = [&](const std::string& why) {
     return Error{
@@ -165,23 +165,25 @@ Status check_tokens(const std::string& directory, const Tokenizer& own) {
 namespace {
 
 /// The tokenizer's end token ends an answer too, where the configuration of the model lacks it.
-void add_end_token(const std::string& directory, const Tokenizer& tokenizer, ModelFacts& facts) {
-  const std::optional<std::int32_t> end = end_token_of(directory, tokenizer);
+void add_end_token(const ModelTexts& texts, const Tokenizer& tokenizer, ModelFacts& facts) {
+  const std::optional<std::int32_t> end = texts.end_token(tokenizer);
   if (!end || *end >= facts.vocabulary) return;
   if (std::ranges::find(facts.eos_ids, *end) == facts.eos_ids.end()) facts.eos_ids.push_back(*end);
 }
 
 Status load_text(const std::string& directory, LoadedModel& loaded) {
   const auto start = std::chrono::steady_clock::now();
-  Result<Tokenizer> tokenizer = Tokenizer::load(directory);
+  const Result<ModelTexts> texts = ModelTexts::open(directory);
+  if (!texts.ok()) return model_error(texts.error());
+  Result<Tokenizer> tokenizer = texts->tokenizer();
   if (!tokenizer.ok()) return model_error(tokenizer.error());
   loaded.tokenizer.emplace(std::move(*tokenizer));
-  add_end_token(directory, *loaded.tokenizer, loaded.model.facts);
+  add_end_token(*texts, *loaded.tokenizer, loaded.model.facts);
   for (const DraftNetwork& network : loaded.model.drafters) {
     if (network.name == DrafterKind::kModel.name())
       FT_TRY(check_tokens(network.directory, *loaded.tokenizer));
   }
-  Result<ChatTemplate> chat_template = ChatTemplate::load(directory);
+  Result<ChatTemplate> chat_template = texts->chat_template();
   if (chat_template.ok()) {
     loaded.chat_template.emplace(std::move(*chat_template));
   } else {
@@ -263,16 +265,13 @@ Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* 
 Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice, Terminal* terminal) {
   FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal));
   FT_ASSIGN(const std::string texts, text_directory(choice.directory));
-  std::error_code ignored;
-  if (std::filesystem::exists(std::filesystem::path(texts) / "tokenizer.json", ignored)) {
-    FT_TRY(load_text(texts, *loaded));
-  }
+  if (has_tokenizer(texts)) FT_TRY(load_text(texts, *loaded));
   return loaded;
 }
 
 Result<Tokenizer> load_tokenizer(const ModelOptions& choice) {
   FT_ASSIGN(const std::string directory, text_directory(choice.directory));
-  Result<Tokenizer> tokenizer = Tokenizer::load(directory);
+  Result<Tokenizer> tokenizer = read_tokenizer(directory);
   if (!tokenizer.ok()) return model_error(tokenizer.error());
   return tokenizer;
 }

@@ -7,6 +7,8 @@
 
 #include "base/system.h"
 #include "cli/library/library.h"
+#include "format/gguf/files.h"
+#include "hub/summary.h"
 
 namespace ft::cli {
 
@@ -21,10 +23,10 @@ namespace {
 
 Result<std::string> find_by_name(const std::string& named) {
   if (looks_like_path(named)) {
-    return Error{
-        Code::kNotFound,
-        fmt::format("there is no model at {}; give the folder that contains config.json and *.safetensors",
-                    named)};
+    return Error{Code::kNotFound,
+                 fmt::format("there is no model at {}; give the folder that contains config.json and "
+                             "*.safetensors, or a GGUF file",
+                             named)};
   }
   FT_ASSIGN(const KnownModel known, find_known(named));
   const Assessment& assessment = known.assessment;
@@ -35,21 +37,27 @@ Result<std::string> find_by_name(const std::string& named) {
   return known.found.directory;
 }
 
+/// A folder with config.json, or the GGUF file of a folder that holds one model in this format.
+Result<std::string> in_folder(const std::string& folder) {
+  const std::vector<std::string> files = hub::gguf_models(folder);
+  if (files.empty()) return folder;  // loading says what it lacks
+  if (files.size() == 1) return files.front();
+  return Error{Code::kInvalid, fmt::format("{} contains several models: {}; give one of these files", folder,
+                                           fmt::join(files, ", "))};
+}
+
 }  // namespace
 
 Result<std::string> find_model(const std::string& named) {
   std::error_code ignored;
   if (!named.empty()) {
-    if (fs::is_directory(named, ignored)) return named;
-    if (fs::exists(named, ignored) && named.ends_with(".gguf")) {
-      return Error{
-          Code::kNotFound,
-          fmt::format("{} does not run directly; convert it: foretoken convert {} OUT", named, named)};
-    }
+    if (fs::is_directory(named, ignored)) return in_folder(named);
+    if (fs::exists(named, ignored) && (format::is_gguf_file(named) || named.ends_with(".gguf"))) return named;
     if (fs::exists(named, ignored)) {
-      return Error{
-          Code::kNotFound,
-          fmt::format("{} is a file; give the folder that contains config.json and *.safetensors", named)};
+      return Error{Code::kNotFound,
+                   fmt::format("{} is a file, but not a GGUF file; give one, or the folder that "
+                               "contains config.json and *.safetensors",
+                               named)};
     }
     return find_by_name(named);
   }

@@ -1,6 +1,7 @@
 // `foretoken pull`: fetches a model into the cache that huggingface_hub and mlx-lm use too.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/json.h"
 #include "base/text_layout.h"
@@ -19,6 +20,7 @@ using Json = nlohmann::ordered_json;
 struct Options {
   OutputOptions output;
   PullChoice pull;
+  std::string file;
 };
 
 constexpr int kInterrupted = 130;  // as a shell reports SIGINT
@@ -63,6 +65,21 @@ Json to_json(const PullChoice& choice, const hub::PullPlan& plan, const Assessme
   return object;
 }
 
+/// --file NAME.gguf is the quantisation NAME of the repository.
+Status add_file(Options& options) {
+  constexpr std::string_view kEnding = ".gguf";
+  if (options.file.empty()) return {};
+  std::string file = std::exchange(options.file, {});
+  file.erase(0, file.rfind('/') + 1);
+  const Result<hub::Repository> asked = hub::parse_repository(options.pull.name);
+  if (!asked.ok()) return asked.error();
+  if (!file.ends_with(kEnding) || file.size() == kEnding.size() || !asked->quantisation.empty()) {
+    return Error{Code::kInvalid, "--file: give the name of a GGUF file, and no :QUANT beside it"};
+  }
+  options.pull.name += ":" + file.substr(0, file.size() - kEnding.size());
+  return {};
+}
+
 Result<int> work(const Options& options, Terminal& terminal) {
   const Result<PullOutcome> fetched = fetch_model(options.pull, options.output.quiet, terminal);
   if (!fetched.ok()) return fetched.error();
@@ -74,8 +91,12 @@ Result<int> work(const Options& options, Terminal& terminal) {
   Assessment found;
   if (!options.pull.dry_run) {
     hub::FoundModel model;
-    model.directory = plan.snapshot;
     FT_ASSIGN(const hub::Repository repository, hub::parse_repository(options.pull.name));
+    model.directory = plan.snapshot;
+    for (const std::string& file : hub::gguf_models(plan.snapshot)) {
+      const bool is_first = model.directory == plan.snapshot;
+      if (is_first || file.find(repository.quantisation) != std::string::npos) model.directory = file;
+    }
     found = assess(hub::summarise(model), repository.text(), true);
   }
   if (options.pull.events) {
@@ -100,6 +121,7 @@ Command pull_command() {
   command.examples =
       "  foretoken pull mlx-community/Qwen3.5-4B-OptiQ-4bit\n"
       "  foretoken pull ORG/NAME@REVISION               a branch, a tag or a commit\n"
+      "  foretoken pull ORG/NAME:Q4_K_M                 one GGUF file of several; also --file NAME.gguf\n"
       "  foretoken pull https://HOST/ORG/NAME           the URL of its page\n"
       "  foretoken pull ORG/NAME --dry-run              show files and access, fetch nothing\n"
       "  foretoken pull ORG/NAME --repair               check all hashes, fetch damaged files again\n"
@@ -113,6 +135,9 @@ Command pull_command() {
       .add("name", "ORG/NAME", reads_model(pull.name),
            "The repository; with @REVISION or :QUANT for a GGUF file")
       .setting = false;
+  command.flags
+      .add("file", "FILE.gguf", reads_text(options->file), "The one GGUF file to fetch, and its other parts")
+      .setting = false;
   command.flags.add_list("include", "PATTERN", appends_text(pull.include),
                          "Fetch these files too, such as '*.bin' (repeatable)");
   command.flags.add_list("exclude", "PATTERN", appends_text(pull.exclude), "Leave these out (repeatable)");
@@ -123,6 +148,7 @@ Command pull_command() {
   command.flags.add_switch("events", pull.events, "Print progress as JSON lines on stderr");
   add_pull_flags(command.flags, pull);
   command.check = [options]() -> Status {
+    FT_TRY(add_file(*options));
     if (options->pull.name.empty()) {
       return Error{Code::kInvalid, "the model is missing; use foretoken pull ORG/NAME"};
     }

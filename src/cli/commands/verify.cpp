@@ -124,8 +124,8 @@ Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded
 void remember(const Model& model, const MatrixReport& report, const std::string& backend,
               Terminal& terminal) {
   std::error_code failed;
-  if (!std::filesystem::is_directory(model.directory, failed)) return;  // a synthetic model
-  Verified verified{model.name, hub::summarise_folder(model.directory).identity, FORETOKEN_VERSION, backend};
+  if (!std::filesystem::exists(model.directory, failed)) return;  // a synthetic model
+  Verified verified{model.name, hub::summarise_place(model.directory).identity, FORETOKEN_VERSION, backend};
   verified.cells = static_cast<std::int64_t>(report.cells.size()), verified.compared = report.compared;
   std::int64_t drafted = 0, accepted = 0;
   for (const CellResult& cell : report.cells) drafted += cell.drafted, accepted += cell.accepted;

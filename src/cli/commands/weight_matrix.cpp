@@ -1,5 +1,7 @@
 #include "cli/commands/weight_matrix.h"
 
+#include "program/row_source.h"
+
 namespace ft::cli {
 namespace {
 
@@ -34,18 +36,34 @@ QuantMode mode_of(Format format) {
   }
 }
 
+/// A weight whose rows are made on demand.
+class MadeMatrix final : public format::MatrixSource {
+ public:
+  explicit MadeMatrix(const Weight& weight)
+      : MatrixSource(weight.rows, weight.cols, DType::kF32), from_(weight.from), first_(weight.from_row) {}
+
+  void read(std::int64_t first, std::int64_t count, float* out) const override {
+    from_->read(first_ + first, count, out);
+  }
+
+ private:
+  std::shared_ptr<const RowSource> from_;
+  std::int64_t first_;
+};
+
 }  // namespace
 
-convert::MatrixPointer matrix_of(const Weight& weight) {
+format::MatrixPointer matrix_of(const Weight& weight) {
+  if (weight.from != nullptr) return std::make_shared<MadeMatrix>(weight);
   if (!weight.quantised()) {
     const auto bytes = static_cast<std::size_t>(weight.rows * weight.cols * element_bytes(weight.format));
-    return convert::plain_matrix(
+    return format::plain_matrix(
         {weight.name, type_of(weight.format), {weight.rows, weight.cols}, {weight.data, bytes}, ""});
   }
   format::StoredMatrix stored{weight.name, DType::kU32, true,        weight.bits,   weight.group,
                               weight.rows, weight.cols, weight.data, weight.scales, weight.biases};
   stored.scale_dtype = type_of(weight.scale_format), stored.mode = mode_of(weight.format);
-  return convert::mlx_matrix(stored);
+  return format::mlx_matrix(stored);
 }
 
 }  // namespace ft::cli

@@ -40,7 +40,7 @@ std::string heads_folder() {
 
 std::string head_folder_of(const std::string& model_directory) {
   const std::string folder = heads_folder();
-  const std::string identity = folder.empty() ? "" : hub::summarise_folder(model_directory).identity;
+  const std::string identity = folder.empty() ? "" : hub::summarise_place(model_directory).identity;
   return identity.empty() ? "" : folder + "/" + identity;
 }
 
@@ -67,8 +67,10 @@ Result<std::vector<DraftFolder>> found_drafters(const std::string& model_directo
     }
     found.push_back(*kept.companion);
   }
+  const bool file = fs::is_regular_file(model_directory, ignored);
+  const fs::path beside = file ? fs::path(model_directory).parent_path() : fs::path(model_directory);
   for (const char* name : {"eagle3", "dflash"}) {
-    const fs::path folder = fs::path(model_directory) / name;
+    const fs::path folder = beside / name;
     if (!found.empty() && found.front().name == name) continue;
     if (fs::exists(folder / "config.json", ignored)) found.push_back({name, folder.string()});
   }

@@ -23,8 +23,9 @@ std::string heads_folder();
 std::string head_folder_of(const std::string& model_directory);
 /// The record of the model; a damaged one counts as missing.
 KeptHead kept_head(const std::string& model_directory);
-/// Drafters that load without a flag: folders `eagle3` and `dflash` in the model's folder, and the grafted
-/// one, which has precedence over a folder of its kind. kNotFound if the grafted one's folder is missing.
+/// Drafters that load without a flag: folders `eagle3` and `dflash` in the model's folder or next to its GGUF
+/// file, and the grafted one, which has precedence over a folder of its kind. kNotFound if the grafted one's
+/// folder is missing.
 Result<std::vector<DraftFolder>> found_drafters(const std::string& model_directory);
 /// Records the drafter of a folder for the model.
 Status keep_companion(const std::string& model_directory, const DraftFolder& companion);

@@ -5,6 +5,7 @@
 #include "cli/library/heads.h"
 #include "format/config_files.h"
 #include "models/family.h"
+#include "models/gguf/architecture.h"
 
 namespace ft::cli {
 namespace {
@@ -15,6 +16,43 @@ Result<FamilyMatch> family_of(const hub::ModelSummary& summary) {
             format::ConfigFiles::parse(summary.config, summary.generation, summary.runtime,
                                        summary.directory + "/config.json"));
   return read_config(files);
+}
+
+/// What a whole model of a family is: verified, drafted by its head, or neither.
+void assess_whole(const hub::ModelSummary& summary, const std::string& name, Assessment& found) {
+  if (found.verified = find_verified(summary.identity); found.verified) {
+    found.tier = Tier::kVerified;
+    found.reason =
+        fmt::format("verify compared {} tokens on this machine; none differed", found.verified->compared);
+  } else if (found.has_head) {
+    found.tier = Tier::kCompatible;
+    found.reason = "family, format and MTP head are supported";
+    found.next = name.empty() ? "foretoken verify" : "foretoken verify --model " + name;
+  } else {
+    found.tier = Tier::kNoHead;
+    found.reason = summary.head_in_config ? "the configuration names an MTP head, but its tensors are missing"
+                                          : "it has no MTP head";
+    found.next = fmt::format("foretoken inspect {} lists models with a compatible MTP head",
+                             name.empty() ? summary.directory : name);
+  }
+}
+
+/// By its architecture alone; its tensors are read when it is loaded.
+Assessment assess_gguf(const hub::ModelSummary& summary, const std::string& name, bool pulled) {
+  Assessment found;
+  if (!summary.complete()) {
+    found.tier = Tier::kIncomplete, found.reason = summary.problem;
+    if (pulled) found.next = "foretoken pull " + name;
+    return found;
+  }
+  const Result<std::string> family = gguf::family_of(summary.architecture, summary.directory);
+  if (!family.ok()) {
+    found.reason = family.error().message;
+    return found;
+  }
+  found.family = *family, found.has_head = !summary.head_file.empty();
+  assess_whole(summary, name, found);
+  return found;
 }
 
 }  // namespace
@@ -39,12 +77,7 @@ std::string_view tier_name(Tier tier) {
 
 Assessment assess(const hub::ModelSummary& summary, const std::string& name, bool pulled) {
   Assessment found;
-  if (summary.gguf) {
-    found.tier = summary.complete() ? Tier::kConvertible : Tier::kIncomplete;
-    found.reason = summary.complete() ? "GGUF files do not run directly" : summary.problem;
-    if (summary.complete()) found.next = fmt::format("foretoken convert {} OUT", summary.directory);
-    return found;
-  }
+  if (summary.gguf) return assess_gguf(summary, name, pulled);
   if (summary.config.empty() || summary.model_type.empty()) {
     found.tier = Tier::kIncomplete;
     found.reason = summary.problem.empty() ? "config.json names no model_type" : summary.problem;
@@ -68,20 +101,8 @@ Assessment assess(const hub::ModelSummary& summary, const std::string& name, boo
     found.reason =
         fmt::format("its weights are {}, a format that does not run directly", summary.quantisation);
     found.next = fmt::format("foretoken convert {} OUT", name.empty() ? summary.directory : name);
-  } else if (found.verified = find_verified(summary.identity); found.verified) {
-    found.tier = Tier::kVerified;
-    found.reason =
-        fmt::format("verify compared {} tokens on this machine; none differed", found.verified->compared);
-  } else if (found.has_head) {
-    found.tier = Tier::kCompatible;
-    found.reason = "family, format and MTP head are supported";
-    found.next = name.empty() ? "foretoken verify" : "foretoken verify --model " + name;
   } else {
-    found.tier = Tier::kNoHead;
-    found.reason = summary.head_in_config ? "the configuration names an MTP head, but its tensors are missing"
-                                          : "it has no MTP head";
-    found.next = fmt::format("foretoken inspect {} lists models with a compatible MTP head",
-                             name.empty() ? summary.directory : name);
+    assess_whole(summary, name, found);
   }
   return found;
 }

@@ -18,10 +18,12 @@ std::uint8_t byte_at(const std::byte* bytes, std::int64_t index) {
   return std::to_integer<std::uint8_t>(bytes[index]);
 }
 
-class Fp8Matrix final : public MatrixSource {
+class Fp8Matrix final : public format::MatrixSource {
  public:
   explicit Fp8Matrix(const Fp8Layout& layout)
-      : MatrixSource(layout.rows, layout.cols, DType::kBF16), layout_(layout), powers_(scales_are_powers()) {}
+      : format::MatrixSource(layout.rows, layout.cols, DType::kBF16),
+        layout_(layout),
+        powers_(scales_are_powers()) {}
 
   void read(std::int64_t first, std::int64_t count, float* out) const override {
     for (std::int64_t row = first; row < first + count; ++row) {
@@ -31,16 +33,16 @@ class Fp8Matrix final : public MatrixSource {
     }
   }
 
-  std::optional<CodeFormat> codes() const override {
+  std::optional<format::CodeFormat> codes() const override {
     if (!powers_ || cols() % 32 != 0) return std::nullopt;
-    return CodeFormat{format::usual_quantisation(QuantMode::kMxfp8), DType::kU8, true};
+    return format::CodeFormat{format::usual_quantisation(QuantMode::kMxfp8), DType::kU8, true};
   }
 
   std::optional<format::Quantisation> nearest() const override {
     return format::Quantisation{QuantMode::kAffine, 8, 64};
   }
 
-  void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const override {
+  void read_codes(std::int64_t first, std::int64_t count, const format::CodeRows& out) const override {
     std::memcpy(out.codes, layout_.codes + first * cols(), static_cast<std::size_t>(count * cols()));
     std::byte* scales = out.scales;
     for (std::int64_t row = first; row < first + count; ++row) {
@@ -72,10 +74,12 @@ class Fp8Matrix final : public MatrixSource {
   bool powers_;
 };
 
-class Nvfp4Matrix final : public MatrixSource {
+class Nvfp4Matrix final : public format::MatrixSource {
  public:
   explicit Nvfp4Matrix(const Nvfp4Layout& layout)
-      : MatrixSource(layout.rows, layout.cols, DType::kBF16), layout_(layout), folds_(factor_folds()) {}
+      : format::MatrixSource(layout.rows, layout.cols, DType::kBF16),
+        layout_(layout),
+        folds_(factor_folds()) {}
 
   void read(std::int64_t first, std::int64_t count, float* out) const override {
     for (std::int64_t row = first; row < first + count; ++row) {
@@ -87,16 +91,16 @@ class Nvfp4Matrix final : public MatrixSource {
     }
   }
 
-  std::optional<CodeFormat> codes() const override {
+  std::optional<format::CodeFormat> codes() const override {
     if (!folds_) return std::nullopt;
-    return CodeFormat{format::usual_quantisation(QuantMode::kNvfp4), DType::kU8, true};
+    return format::CodeFormat{format::usual_quantisation(QuantMode::kNvfp4), DType::kU8, true};
   }
 
   std::optional<format::Quantisation> nearest() const override {
     return format::Quantisation{QuantMode::kAffine, 8, 32};
   }
 
-  void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const override {
+  void read_codes(std::int64_t first, std::int64_t count, const format::CodeRows& out) const override {
     std::memcpy(out.codes, layout_.codes + first * (cols() / 2),
                 static_cast<std::size_t>(count * cols() / 2));
     for (std::int64_t i = 0; i < count * (cols() / 16); ++i) {
@@ -125,7 +129,9 @@ class Nvfp4Matrix final : public MatrixSource {
 
 }  // namespace
 
-MatrixPointer fp8_matrix(const Fp8Layout& layout) { return std::make_shared<Fp8Matrix>(layout); }
-MatrixPointer nvfp4_matrix(const Nvfp4Layout& layout) { return std::make_shared<Nvfp4Matrix>(layout); }
+format::MatrixPointer fp8_matrix(const Fp8Layout& layout) { return std::make_shared<Fp8Matrix>(layout); }
+format::MatrixPointer nvfp4_matrix(const Nvfp4Layout& layout) {
+  return std::make_shared<Nvfp4Matrix>(layout);
+}
 
 }  // namespace ft::convert

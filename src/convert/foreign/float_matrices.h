@@ -2,7 +2,7 @@
 // code * scale in float32; a global scale is multiplied into the scale first, as the reference libraries do.
 #pragma once
 
-#include "convert/matrix_source.h"
+#include "format/matrix_source.h"
 
 namespace ft::convert {
 
@@ -15,7 +15,7 @@ struct Fp8Layout {
   std::int64_t block_rows = 128, block_cols = 128;
 };
 /// If every scale is a power of two, the codes are mxfp8 codes.
-MatrixPointer fp8_matrix(const Fp8Layout& layout);
+format::MatrixPointer fp8_matrix(const Fp8Layout& layout);
 
 /// e2m1 codes, low nibble first, with e4m3 scales of 16 columns and a factor for all of them.
 struct Nvfp4Layout {
@@ -26,6 +26,6 @@ struct Nvfp4Layout {
   bool divides = false;  // compressed-tensors: the scale is divided by the factor
 };
 /// Without a factor, or if every scale times the factor is an e4m3 value, the codes are nvfp4 codes.
-MatrixPointer nvfp4_matrix(const Nvfp4Layout& layout);
+format::MatrixPointer nvfp4_matrix(const Nvfp4Layout& layout);
 
 }  // namespace ft::convert

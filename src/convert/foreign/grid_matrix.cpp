@@ -36,10 +36,10 @@ int mlx_group(std::int64_t group, std::int64_t cols) {
   return 0;
 }
 
-class GridMatrix final : public MatrixSource {
+class GridMatrix final : public format::MatrixSource {
  public:
   explicit GridMatrix(GridLayout layout)
-      : MatrixSource(layout.rows, layout.cols, layout.scale_type),
+      : format::MatrixSource(layout.rows, layout.cols, layout.scale_type),
         layout_(std::move(layout)),
         group_(mlx_group(layout_.group, layout_.cols)),
         even_(zeros_are_the_middle()) {}
@@ -58,17 +58,17 @@ class GridMatrix final : public MatrixSource {
     }
   }
 
-  std::optional<CodeFormat> codes() const override {
+  std::optional<format::CodeFormat> codes() const override {
     if (group_ == 0 || !layout_.group_of_column.empty() || !format::is_affine_width(layout_.bits)) return {};
     const bool wide = layout_.float32_scales && !even_;
-    return CodeFormat{{format::QuantMode::kAffine, layout_.bits, group_},
-                      wide ? DType::kF32 : layout_.scale_type,
-                      even_ || wide || layout_.scale_type == DType::kF32};
+    return format::CodeFormat{{format::QuantMode::kAffine, layout_.bits, group_},
+                              wide ? DType::kF32 : layout_.scale_type,
+                              even_ || wide || layout_.scale_type == DType::kF32};
   }
 
-  void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const override {
-    const CodeFormat format = *codes();
-    const std::size_t row_bytes = code_row_bytes(format.q, cols());
+  void read_codes(std::int64_t first, std::int64_t count, const format::CodeRows& out) const override {
+    const format::CodeFormat format = *codes();
+    const std::size_t row_bytes = format::code_row_bytes(format.q, cols());
     const std::size_t width = format::dtype_bytes(format.scale_type);
     std::vector<std::uint8_t> codes(static_cast<std::size_t>(cols()));
     std::byte *scales = out.scales, *biases = out.biases;
@@ -122,6 +122,8 @@ unsigned BitStream::at(std::int64_t index) const {
   return (static_cast<std::uint32_t>(pair >> shift) + added_to_values) & mask;
 }
 
-MatrixPointer grid_matrix(GridLayout layout) { return std::make_shared<GridMatrix>(std::move(layout)); }
+format::MatrixPointer grid_matrix(GridLayout layout) {
+  return std::make_shared<GridMatrix>(std::move(layout));
+}
 
 }  // namespace ft::convert

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "convert/matrix_source.h"
+#include "format/matrix_source.h"
 
 namespace ft::convert {
 
@@ -34,6 +34,6 @@ struct GridLayout {
   bool float32_scales = false;  // for codes(): exact whatever the zeros
 };
 
-MatrixPointer grid_matrix(GridLayout layout);
+format::MatrixPointer grid_matrix(GridLayout layout);
 
 }  // namespace ft::convert

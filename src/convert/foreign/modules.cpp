@@ -53,7 +53,7 @@ class Module {
   const std::string& name() const { return name_; }
 
   Result<SourceTensor> read() const {
-    Result<MatrixPointer> matrix = read_matrix();
+    Result<format::MatrixPointer> matrix = read_matrix();
     if (!matrix.ok()) return matrix.error();
     std::vector<std::int64_t> shape = {(*matrix)->rows(), (*matrix)->cols()};
     if (has(".weight") && part(".weight").shape.size() == 3) {
@@ -76,7 +76,7 @@ class Module {
                  name_ + ": " + what + " cannot be read; use another conversion of the model"};
   }
 
-  Result<MatrixPointer> read_matrix() const {
+  Result<format::MatrixPointer> read_matrix() const {
     if (has(".qweight")) return config_.method == "awq" ? read_awq() : read_gptq();
     if (has(".weight_packed")) {
       return part(".weight_packed").dtype == DType::kU8 ? read_packed_floats() : read_packed_integers();
@@ -96,12 +96,12 @@ class Module {
            tensor.shape[0] < kMaxSide && tensor.shape[1] < kMaxSide;
   }
 
-  Result<MatrixPointer> read_gptq() const;
-  Result<MatrixPointer> read_awq() const;
-  Result<MatrixPointer> read_awq_by_rows() const;
-  Result<MatrixPointer> read_packed_integers() const;
-  Result<MatrixPointer> read_packed_floats() const;
-  Result<MatrixPointer> read_fp8() const;
+  Result<format::MatrixPointer> read_gptq() const;
+  Result<format::MatrixPointer> read_awq() const;
+  Result<format::MatrixPointer> read_awq_by_rows() const;
+  Result<format::MatrixPointer> read_packed_integers() const;
+  Result<format::MatrixPointer> read_packed_floats() const;
+  Result<format::MatrixPointer> read_fp8() const;
   Result<float> read_factor(const char* end) const;
 
   std::string name_;
@@ -144,7 +144,7 @@ Result<std::vector<std::int64_t>> permuted_groups(const TensorView& index, std::
 }
 
 /// qweight [in * bits / 32, out], packed along in; qzeros [groups, out * bits / 32]; scales [groups, out].
-Result<MatrixPointer> Module::read_gptq() const {
+Result<format::MatrixPointer> Module::read_gptq() const {
   const TensorView& codes = part(".qweight");
   const int bits = config_.bits;
   if (bits != 2 && bits != 3 && bits != 4 && bits != 8)
@@ -187,7 +187,7 @@ Result<MatrixPointer> Module::read_gptq() const {
 }
 
 /// qweight [in, out / 8], qzeros [groups, out / 8], scales [groups, out]; nibbles in AutoAWQ's order.
-Result<MatrixPointer> Module::read_awq() const {
+Result<format::MatrixPointer> Module::read_awq() const {
   if (config_.bits != 4) return refuse("AWQ of " + std::to_string(config_.bits) + " bits");
   if (config_.version == "gemv") return read_awq_by_rows();
   if (!config_.version.empty() && config_.version != "gemm")
@@ -224,7 +224,7 @@ Result<MatrixPointer> Module::read_awq() const {
 }
 
 /// AutoAWQ's gemv: qweight [out, in / 8] in plain order; qzeros [out, words], scales [out, 8 * words].
-Result<MatrixPointer> Module::read_awq_by_rows() const {
+Result<format::MatrixPointer> Module::read_awq_by_rows() const {
   const TensorView& codes = part(".qweight");
   if (!has(".scales") || !has(".qzeros")) return complain(codes, "'.scales' and '.qzeros' beside it");
   const TensorView &scales = part(".scales"), &zeros = part(".qzeros");
@@ -254,7 +254,7 @@ Result<MatrixPointer> Module::read_awq_by_rows() const {
 
 /// compressed-tensors: weight_packed I32 [out, words], weight_scale [out, groups], zero points packed along
 /// out.
-Result<MatrixPointer> Module::read_packed_integers() const {
+Result<format::MatrixPointer> Module::read_packed_integers() const {
   const TensorView& codes = part(".weight_packed");
   if (!has(".weight_scale")) return complain(codes, "'.weight_scale' beside it");
   const TensorView& scales = part(".weight_scale");
@@ -312,7 +312,7 @@ Result<float> Module::read_factor(const char* end) const {
 }
 
 /// NVFP4 of compressed-tensors and ModelOpt, and MXFP4: bytes [out, in / 2] and a scale byte a group.
-Result<MatrixPointer> Module::read_packed_floats() const {
+Result<format::MatrixPointer> Module::read_packed_floats() const {
   const TensorView& codes = part(has(".weight_packed") ? ".weight_packed" : ".weight");
   if (!has(".weight_scale")) return complain(codes, "'.weight_scale' beside it");
   const TensorView& scales = part(".weight_scale");
@@ -336,11 +336,11 @@ Result<MatrixPointer> Module::read_packed_floats() const {
   format::StoredMatrix matrix{codes.name, DType::kU32, true, 4, 32, rows, cols};
   matrix.data = codes.bytes.data(), matrix.scales = scales.bytes.data();
   matrix.scale_dtype = DType::kU8, matrix.mode = format::QuantMode::kMxfp4;
-  return mlx_matrix(matrix);
+  return format::mlx_matrix(matrix);
 }
 
 /// weight e4m3 [.., out, in] and scales of blocks, rows, the whole tensor, or (bytes) of 32 columns.
-Result<MatrixPointer> Module::read_fp8() const {
+Result<format::MatrixPointer> Module::read_fp8() const {
   const TensorView& codes = part(".weight");
   const bool inverse = has(".weight_scale_inv");
   if (!inverse && !has(".weight_scale")) return complain(codes, "'.weight_scale' beside it");
@@ -354,7 +354,7 @@ Result<MatrixPointer> Module::read_fp8() const {
     format::StoredMatrix matrix{codes.name, DType::kU32, true, 8, 32, rows, cols};
     matrix.data = codes.bytes.data(), matrix.scales = scales.bytes.data();
     matrix.scale_dtype = DType::kU8, matrix.mode = format::QuantMode::kMxfp8;
-    return mlx_matrix(matrix);
+    return format::mlx_matrix(matrix);
   }
   if (!format::dtype_is_float(scales.dtype)) return complain(scales, "scales of floats");
   Fp8Layout layout{rows, cols, codes.bytes.data(), scales.bytes.data(), scales.dtype, rows, cols};
@@ -435,7 +435,8 @@ Result<std::vector<SourceTensor>> read_foreign(const Checkpoint& checkpoint, con
   std::vector<SourceTensor> list;
   const auto add_plain = [&](const TensorView& tensor) {
     SourceTensor entry{tensor.name, tensor.shape, &tensor, nullptr};
-    if (format::dtype_is_float(tensor.dtype) && !tensor.shape.empty()) entry.matrix = plain_matrix(tensor);
+    if (format::dtype_is_float(tensor.dtype) && !tensor.shape.empty())
+      entry.matrix = format::plain_matrix(tensor);
     list.push_back(std::move(entry));
   };
   for (const TensorView& tensor : checkpoint.tensors()) {

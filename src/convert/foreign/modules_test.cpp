@@ -18,7 +18,7 @@ struct Golden {
   format::Checkpoint checkpoint;
   ForeignConfig config;
   std::vector<float> expected;
-  MatrixPointer matrix;
+  format::MatrixPointer matrix;
 };
 
 /// tools/make_import_golden.py made the files.
@@ -44,11 +44,11 @@ Golden open(const std::string& name, bool float32_scales = false) {
 }
 
 /// The values that MLX's codes of a matrix mean, in float32.
-std::vector<float> decoded_codes(const MatrixSource& matrix) {
-  const CodeFormat format = *matrix.codes();
+std::vector<float> decoded_codes(const format::MatrixSource& matrix) {
+  const format::CodeFormat format = *matrix.codes();
   const auto rows = static_cast<std::size_t>(matrix.rows());
-  std::vector<std::byte> codes(rows * code_row_bytes(format.q, matrix.cols()));
-  std::vector<std::byte> scales(rows * scale_row_bytes(format, matrix.cols())), biases(scales.size());
+  std::vector<std::byte> codes(rows * format::code_row_bytes(format.q, matrix.cols()));
+  std::vector<std::byte> scales(rows * format::scale_row_bytes(format, matrix.cols())), biases(scales.size());
   const bool affine = format.q.mode == format::QuantMode::kAffine;
   matrix.read_codes(0, matrix.rows(), {codes.data(), scales.data(), affine ? biases.data() : nullptr});
   format::StoredMatrix stored{"m",           format::DType::kU32, true, format.q.bits, format.q.group,

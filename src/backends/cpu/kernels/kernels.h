@@ -14,8 +14,9 @@
 //   mxfp8   for each four groups of 32 (fewer at the end): scales [4 groups][16], always 64 bytes; then
 //           [columns][16 outputs] of 1 byte
 //
-// The codes of a group are units of 32 columns, and a unit is one or two planes of 64-byte vectors. In each
-// vector, byte 4r + j belongs to output r; its bit fields, from the lowest, are columns that are 4 apart:
+// The codes of a group are units of 32 columns, and a unit is one or two planes of 64-byte vectors. A group
+// of 16 columns is half a unit: the first half of each plane's vectors. In each vector, byte 4r + j belongs
+// to output r; its bit fields, from the lowest, are columns that are 4 apart:
 //
 //   plane    vectors  field s of byte 4r + j in vector v
 //   bytes    8        8 bits: column 4v + j
@@ -60,6 +61,7 @@ inline constexpr int kTileRows = 8;  // rows that share one read of a block
 inline constexpr int kTilePlanes = 8;
 inline constexpr int kMatrixRows = 64;  // rows of a tile of codes_matrix
 inline constexpr int kUnitColumns = 32;
+inline constexpr int kHalfUnitColumns = 16;  // of codes in groups of 16
 inline constexpr int kPairColumnBytes = 64;  // of two columns of a block of bf16 weights
 inline constexpr int kExactPairBytes = 8;    // of two columns of an unrounded row
 inline constexpr int kPairBlocks = 3;        // bf16 blocks that suit one tile of rows best
@@ -77,7 +79,7 @@ struct CodesArgs {
   std::int64_t block_bytes = 0;
   int blocks = 0;
   int bits = 4;                // 2, 3, 4, 5, 6 or 8
-  int group = 64, groups = 0;  // columns = group * groups; 16 or 32 if the codes are floats
+  int group = 64, groups = 0;  // columns = group * groups; 16 if the codes are floats or of 4 or 6 bits
   Format scale_format = Format::kBf16;
   bool int16 = false;
   const std::int8_t* codes = nullptr;  // [columns / 4][planes][4]

@@ -51,12 +51,14 @@ struct alignas(64) Chunk {
 
 Source source(const CodesArgs& args) {
   if (args.scale_format == Format::kE8m0 || args.scale_format == Format::kE4m3) return Source::kFloats;
+  if (args.group == kHalfUnitColumns) return Source::kHalf;
   return args.bits == 4 ? Source::kNibbles : args.bits == 8 ? Source::kBytes : Source::kUnpacked;
 }
 
 /// The codes of one group as bytes, four columns of 16 outputs after the other.
 void unpack(Source from, const CodesArgs& args, const std::byte* w, std::byte* out) {
   const int bytes = args.group * kLanes;
+  if (from == Source::kHalf) return unpack_half(w, args.bits, out);
   if (from == Source::kUnpacked) {
     for (int at = 0; at < bytes; at += kUnitColumns * kLanes, w += unit_bytes(args.bits))
       unpack_unit(w, args.bits, out + at);

@@ -38,13 +38,15 @@ inline void store_block(float* out, V value, int exist) {
 
 inline constexpr int kPrefetchBytes = 4096;  // read-ahead; hides the memory's latency at one row
 
-enum class Source { kNibbles, kFloats, kBytes, kUnpacked };
+enum class Source { kNibbles, kFloats, kBytes, kUnpacked, kHalf };
 
 /// 12 + 2 * value of each e2m1 code.
 inline constexpr std::uint8_t kTwiceE2m1[16] = {12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0};
 
-/// Columns of one dot_unit; 16 for floats, because their groups may have 16.
-constexpr int unit_columns(Source source) { return source == Source::kFloats ? 16 : kUnitColumns; }
+/// Columns of one dot_unit; 16 for floats, because their groups may have 16, and for codes in groups of 16.
+constexpr int unit_columns(Source source) {
+  return source == Source::kFloats || source == Source::kHalf ? kHalfUnitColumns : kUnitColumns;
+}
 
 /// Bytes of one unit's codes of 16 outputs.
 constexpr int unit_bytes(int bits) { return kUnitColumns * kLanes * bits / 8; }
@@ -86,6 +88,21 @@ inline void unpack_unit(const std::byte* w, int bits, std::byte* out) {
   }
 }
 
+/// The codes of half a unit as bytes: [columns / 4][64]. For 4 and 6 bits.
+inline void unpack_half(const std::byte* w, int bits, std::byte* out) {
+  for (int v = 0; v < 2; ++v) {
+    const Bytes packed = load_bytes(w + 64 * v);
+    store_bytes(out + 128 * v, field<0, 15>(packed));
+    store_bytes(out + 128 * v + 64, field<4, 15>(packed));
+  }
+  if (bits == 4) return;
+  const Bytes packed = load_bytes(w + 128);
+  unroll<4>([&](auto s) FT_INLINE {
+    std::byte* at = out + 64 * s;
+    store_bytes(at, join<4>(load_bytes(at), field<2 * s, 3>(packed)));
+  });
+}
+
 /// Dot products over the columns of one unit. `step`: bytes between groups of four columns in the tile.
 template <int kPlanes, Source kSource, int kChains>
 inline void dot_unit(const std::byte* w, const std::int8_t* x, int step, I (&dots)[kPlanes][kChains]) {
@@ -107,7 +124,7 @@ inline void dot_unit(const std::byte* w, const std::int8_t* x, int step, I (&dot
       });
     });
   } else {
-    unroll<8>([&](auto v) FT_INLINE {
+    unroll<unit_columns(kSource) / 4>([&](auto v) FT_INLINE {
       const Bytes codes = load_bytes(w + 64 * v);
       if constexpr (kSource == Source::kBytes) prefetch(w + 64 * v + kPrefetchBytes);
       unroll<kPlanes>([&](auto m) FT_INLINE {
@@ -145,7 +162,12 @@ void codes_rows(const CodesArgs& args, int tile_rows) {
       unroll<kPlanes>([&](auto m)
                           FT_INLINE { unroll<kChains>([&](auto c) FT_INLINE { dots[m][c] = zero_int(); }); });
       for (int u = 0; u < units; ++u, x += unit_columns(kSource) / 4 * step) {
-        if constexpr (kSource == Source::kUnpacked) {
+        if constexpr (kSource == Source::kHalf) {
+          unpack_half(w, args.bits, unpacked);
+          dot_unit<kPlanes, kSource, kChains>(unpacked, x, step, dots);
+          prefetch(w + kPrefetchBytes);
+          w += unit_bytes(args.bits) / 2;
+        } else if constexpr (kSource == Source::kUnpacked) {
           unpack_unit(w, args.bits, unpacked);
           dot_unit<kPlanes, kSource, kChains>(unpacked, x, step, dots);
           for (int at = 0; at < unit_bytes(args.bits); at += 64) prefetch(w + at + kPrefetchBytes);
@@ -281,10 +303,11 @@ inline CodesCall codes_call(int rows, bool int16) {
 inline void codes_product(const CodesArgs& args) {
   const auto call = [&args](int rows) {
     const bool floats = args.scale_format == Format::kE8m0 || args.scale_format == Format::kE4m3;
-    return floats           ? codes_call<Source::kFloats>(rows, args.int16)
-           : args.bits == 4 ? codes_call<Source::kNibbles>(rows, args.int16)
-           : args.bits == 8 ? codes_call<Source::kBytes>(rows, args.int16)
-                            : codes_call<Source::kUnpacked>(rows, args.int16);
+    return floats                           ? codes_call<Source::kFloats>(rows, args.int16)
+           : args.group == kHalfUnitColumns ? codes_call<Source::kHalf>(rows, args.int16)
+           : args.bits == 4                 ? codes_call<Source::kNibbles>(rows, args.int16)
+           : args.bits == 8                 ? codes_call<Source::kBytes>(rows, args.int16)
+                                            : codes_call<Source::kUnpacked>(rows, args.int16);
   };
   if constexpr (kPassRows >= kTileRows) {
     call(args.rows)(args, args.rows);

@@ -35,6 +35,11 @@ std::vector<LinearCase> linear_cases() {
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
     for (const int group : {32, 64, 128}) cases.push_back({.bits = bits, .group = group});
   }
+  for (const int bits : {4, 6}) {
+    for (const int columns : {256, 272})  // 17 groups
+      cases.push_back({.bits = bits, .group = 16, .scales = Format::kF32, .columns = columns});
+  }
+  cases.push_back({.bits = 2, .group = 16});  // by its values
   cases.push_back({.scales = Format::kF16});
   cases.push_back({.bits = 8, .scales = Format::kF32});
   for (const Format format : {Format::kBf16, Format::kF16, Format::kF32}) cases.push_back({.format = format});

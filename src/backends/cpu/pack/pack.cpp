@@ -57,12 +57,12 @@ Words arrange(Words words) {
   return words;
 }
 
-/// Writes `kWidth` bits of 32 codes, from bit kFrom on, to a plane of one unit.
-template <int kFrom, int kWidth>
+/// Writes `kWidth` bits of 32 codes (of 16, if kHalf), from bit kFrom on, to a plane of one unit.
+template <int kFrom, int kWidth, bool kHalf = false>
 void place_plane(const Words (&quads)[8], std::byte* plane) {
   constexpr int kQuads = 8 / kWidth;  // groups of four columns in a vector
   constexpr std::uint32_t kMask = ((1U << kWidth) - 1) * 0x01010101U;
-  for (int v = 0; v < kWidth; ++v) {
+  for (int v = 0; v < (kHalf ? kWidth / 2 : kWidth); ++v) {
     Words words = quads[v * kQuads] >> kFrom & kMask;
     for (int s = 1; s < kQuads; ++s) words |= (quads[v * kQuads + s] >> kFrom & kMask) << (s * kWidth);
     store_words(plane + 64 * v, words);
@@ -85,6 +85,23 @@ void place_unit(const std::byte* const* rows, std::int64_t from, std::byte* to) 
   }
   place_plane<0, kLow>(quads, to);
   place_plane<kLow, kBits - kLow>(quads, to + std::int64_t{kLow} * 64);
+}
+
+/// Half a unit of 6 bits.
+void place_half_unit(const std::byte* const* rows, std::int64_t from, std::byte* to) {
+  constexpr int kBits = 6, kWords = 3;
+  constexpr std::uint32_t kFour = (1U << 4 * kBits) - 1;
+  Words words[kWords];
+  for (int i = 0; i < kWords; ++i) words[i] = load_words(rows, from + 4 * i);
+  Words quads[8] = {};
+  for (int q = 0; q < 4; ++q) {
+    const int word = q * 4 * kBits / 32, bit = q * 4 * kBits % 32;
+    Words four = words[word] >> bit;
+    if (bit + 4 * kBits > 32) four |= words[word + 1] << (32 - bit);
+    quads[q] = spread<kBits>(four & kFour);
+  }
+  place_plane<0, 4, true>(quads, to);
+  place_plane<4, 2, true>(quads, to + 128);
 }
 
 /// Pairs of columns, 16 bits each.
@@ -180,6 +197,8 @@ void place_groups(const Packed& packed, const Rows& rows, int first, int last, s
         for (std::int64_t at = g * group_bytes; at < end; at += 4, to += 64) {
           store_words(to, arrange<kBits>(load_words(four, at)));
         }
+      } else if (kBits == 6 && packed.group == kHalfUnitColumns) {
+        place_half_unit(four, g * group_bytes, to);
       } else {
         constexpr std::int64_t kUnitBytes = std::int64_t{4} * kBits;
         for (std::int64_t at = g * group_bytes; at < end; at += kUnitBytes, to += 16 * kUnitBytes) {
@@ -256,6 +275,16 @@ void pack_requantised_block(const Source& source, const Packed& packed, int inde
   pack_quantised_block({codes, kAll, source.zeros}, part, 0, block);
 }
 
+/// Makes a block's rows of a weight with a source: a weight of these rows alone.
+Weight made_block(const Source& source, const Packed& packed, int index, PackScratch& scratch) {
+  const std::int64_t first = static_cast<std::int64_t>(index) * kLanes;
+  const std::int64_t count = std::min<std::int64_t>(kLanes, packed.rows - first);
+  if (source.ids.empty()) return scratch.made.at(source.weight, first, count);
+  for (std::int64_t lane = 0; lane < count; ++lane)
+    scratch.made.put(source.weight, source.row(first + lane), lane);
+  return scratch.made.collected(source.weight, count);
+}
+
 /// Values as stored, or as float32 if an offset is added to each.
 void pack_plain_block(const Source& source, const Packed& packed, int index, std::byte* block,
                       std::vector<float>& lines) {
@@ -272,6 +301,15 @@ void pack_plain_block(const Source& source, const Packed& packed, int index, std
     for (std::int64_t k = 0; k < packed.columns; ++k) {
       std::memcpy(block + (k * kLanes + lane) * 4, &lines[static_cast<std::size_t>(k)], 4);
     }
+  }
+}
+
+void pack_stored_block(const Source& source, const Packed& packed, int index, std::byte* block,
+                       PackScratch& scratch) {
+  if (packed.groups > 0) {
+    pack_quantised_block(source, packed, index, block);
+  } else {
+    pack_plain_block(source, packed, index, block, scratch.values);
   }
 }
 
@@ -295,14 +333,17 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight
     packed.block_bytes = (weight.cols * packed.bits / 8 + std::int64_t{4} * packed.groups) * kLanes;
     return packed;
   }
-  if (!weight.quantised() || weight.offset != 0) {
-    packed.format = weight.offset == 0 ? weight.format : Format::kF32;
+  const bool half_units = weight.group == kHalfUnitColumns && (weight.bits == 4 || weight.bits == 6);
+  const bool by_values = weight.offset != 0 || (weight.format == Format::kAffine &&
+                                                weight.group == kHalfUnitColumns && !half_units);
+  if (!weight.quantised() || by_values) {
+    packed.format = by_values ? Format::kF32 : weight.format;
     const std::int64_t columns = packed.pairs() ? round_up(weight.cols, 2) : weight.cols;
     packed.block_bytes = columns * kLanes * element_bytes(packed.format);
     return packed;
   }
   const bool good_bits = weight.bits >= 2 && weight.bits <= 8 && weight.bits != 7;
-  const bool good_group = weight.group == 32 || weight.group == 64 || weight.group == 128;
+  const bool good_group = half_units || weight.group == 32 || weight.group == 64 || weight.group == 128;
   if (weight.cols % weight.group != 0 ||
       (weight.format == Format::kAffine &&
        (!good_bits || !good_group || element_bytes(weight.scale_format) < 2))) {
@@ -310,7 +351,8 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight
         Code::kUnsupported,
         fmt::format(
             "cpu backend: {} has {} bits in groups of {} over {} columns; it takes 2, 3, 4, 5, 6 or 8 "
-            "bits in groups of 32, 64 or 128; quantise the model again with one of these",
+            "bits in groups of 32, 64 or 128, or 4 or 6 in groups of 16; quantise the model again with one "
+            "of these",
             weight.name, weight.bits, weight.group, weight.cols)};
   }
   packed.codes = weight.format != Format::kMxfp8;
@@ -323,6 +365,11 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight
                                                      : std::int64_t{2} * packed.groups * kLanes *
                                                            element_bytes(packed.format));
   return packed;
+}
+
+void PackScratch::fit(const Weight& weight, const Packed& packed) {
+  fit(packed);
+  made.fit(weight, kLanes);
 }
 
 void PackScratch::fit(const Packed& packed) {
@@ -338,16 +385,23 @@ void PackScratch::fit(const Packed& packed) {
 
 void pack_blocks(const Weight& weight, const std::vector<std::int32_t>& ids, const Packed& packed, int first,
                  int last, std::byte* data, PackScratch& scratch) {
-  const Source source{weight, ids, scratch.zeros.data()};
+  static const std::vector<std::int32_t> kAll;
+  const Source whole{weight, ids, scratch.zeros.data()};
+  const bool by_values = packed.requantised || (packed.groups == 0 && packed.format == Format::kF32);
   for (int index = first; index < last; ++index) {
     std::byte* block = data + index * packed.block_bytes;
     if (packed.requantised) {
-      pack_requantised_block(source, packed, index, block, scratch);
-    } else if (packed.groups > 0) {
-      pack_quantised_block(source, packed, index, block);
-    } else {
-      pack_plain_block(source, packed, index, block, scratch.values);
+      pack_requantised_block(whole, packed, index, block, scratch);
+      continue;
     }
+    if (weight.from == nullptr || by_values) {
+      pack_stored_block(whole, packed, index, block, scratch);
+      continue;
+    }
+    const Weight made = made_block(whole, packed, index, scratch);
+    Packed part = packed;
+    part.rows = made.rows;
+    pack_stored_block({made, kAll, scratch.zeros.data()}, part, 0, block, scratch);
   }
 }
 

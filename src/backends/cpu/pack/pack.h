@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/pinned_rows.h"
 #include "base/result.h"
 #include "program/weight.h"
 
@@ -45,11 +46,14 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight
 struct PackScratch {
   std::vector<std::byte> zeros;  // a stored row for an output that does not exist
   std::vector<float> values;     // of a row that is kept in float32 or requantised
+  PinnedRows made;               // a block's rows of a weight with a source
   // Of a requantised block:
   std::vector<std::uint32_t> words;       // [kLanes, columns * bits / 32]
   std::vector<std::byte> scales, biases;  // [kLanes, groups] bf16
 
   void fit(const Packed& packed);
+  /// The same for a weight that may have a source.
+  void fit(const Weight& weight, const Packed& packed);
 };
 
 /// Fills blocks [first, last) at `data`. ids: the weight's rows in order; empty: all rows. Allocates nothing.

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "backends/packed_cache.h"
+#include "backends/random_weights.h"
+#include "backends/test_row_source.h"
 #include "backends/weight_rows.h"
 #include "base/checksum.h"
 #include "format/affine.h"
@@ -61,6 +63,38 @@ TEST(Pack, OtherBytesNeedAnotherVersionOfPreparedFiles) {
   }
   EXPECT_EQ(kPackedFileVersion, 3U);
   EXPECT_EQ(fingerprint(all), "60b86cf69576d711307f3b9ee5e227d6");
+}
+
+std::vector<std::byte> packed_bytes(const Weight& weight, const std::vector<std::int32_t>& ids,
+                                    int max_bits) {
+  const std::int64_t rows = ids.empty() ? weight.rows : std::ssize(ids);
+  const Packed packed = plan_pack(weight, rows, max_bits).value();
+  std::vector<std::byte> out(static_cast<std::size_t>(packed.bytes()));
+  PackScratch scratch;
+  scratch.fit(weight, packed);
+  pack_blocks(weight, ids, packed, 0, packed.blocks, out.data(), scratch);
+  return out;
+}
+
+TEST(Pack, RowsMadeOnDemandArePackedLikeStoredOnes) {
+  RandomWeights random(7);
+  std::vector<Weight> weights = {random.affine(37, 96, 5, 32, Format::kF16),
+                                 random.affine(40, 80, 6, 16, Format::kF32),
+                                 random.affine(33, 80, 4, 16, Format::kF32)};
+  for (const Format format : {Format::kMxfp4, Format::kMxfp8, Format::kNvfp4})
+    weights.push_back(random.block_float(format, 35, 160));
+  for (const Format format : {Format::kBf16, Format::kF16, Format::kF32})
+    weights.push_back(random.plain(format, 21, 35, 1));
+  for (const Weight& stored : weights) {
+    const Weight made = with_source(stored);
+    for (const std::vector<std::int32_t>& ids : {std::vector<std::int32_t>(), {20, 3, 3, 0}}) {
+      for (const int max_bits : {0, 4})
+        EXPECT_EQ(packed_bytes(made, ids, max_bits), packed_bytes(stored, ids, max_bits))
+            << format_name(stored.format) << " " << stored.bits;
+    }
+    const Weight part = rows_of(made, 5, 16, "part");
+    EXPECT_EQ(packed_bytes(part, {}, 0), packed_bytes(rows_of(stored, 5, 16, "part"), {}, 0));
+  }
 }
 
 // [columns / 2][16 outputs][2], with zeros where there is no column or no output.

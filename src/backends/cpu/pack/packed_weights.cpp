@@ -26,12 +26,15 @@ void tell(const PackProgress& progress, const char* task, std::int64_t done, std
 /// mapping of another model may come to the same place), the listed rows, and the shape that they take.
 std::string share_key(const Weight& weight, const std::vector<std::int32_t>& ids, const Packed& packed) {
   constexpr std::size_t kSample = 4096;
-  const auto size = static_cast<std::size_t>(weight.rows * weight.cols * weight.stored_bits() / 8);
+  const auto size = weight.from != nullptr
+                        ? 0
+                        : static_cast<std::size_t>(weight.rows * weight.cols * weight.stored_bits() / 8);
   const std::size_t sample = std::min(size, kSample);
-  return fmt::format("{} {} {} {} {} {}x{} {} {} {} {} {:x} {:x} {:x} {} {} {} {}", weight.name,
+  return fmt::format("{} {} {} {} {} {} {} {}x{} {} {} {} {} {:x} {:x} {:x} {} {} {} {}", weight.name,
                      static_cast<const void*>(weight.data), static_cast<const void*>(weight.scales),
-                     static_cast<const void*>(weight.biases), format_name(weight.format), weight.rows,
-                     weight.cols, weight.bits, weight.group, format_name(weight.scale_format), weight.offset,
+                     static_cast<const void*>(weight.biases), static_cast<const void*>(weight.from.get()),
+                     weight.from_row, format_name(weight.format), weight.rows, weight.cols, weight.bits,
+                     weight.group, format_name(weight.scale_format), weight.offset,
                      checksum({weight.data, sample}), checksum({weight.data + (size - sample), sample}),
                      checksum(std::as_bytes(std::span(ids))), packed.rows, packed.bits, packed.group,
                      packed.requantised);
@@ -141,7 +144,7 @@ void PackedWeights::copy_near(ThreadPool& pool) {
 
 std::vector<PackScratch> PackedWeights::scratch_of(const ThreadPool& pool) const {
   PackScratch largest;
-  for (const Packed& packed : packed_) largest.fit(packed);
+  for (const Job& job : jobs_) largest.fit(job.weight, packed_[job.index]);
   return std::vector<PackScratch>(static_cast<std::size_t>(pool.workers()), largest);
 }
 

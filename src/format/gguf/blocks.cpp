@@ -1,32 +1,28 @@
-#include "convert/gguf/blocks.h"
+#include "format/gguf/blocks.h"
 
 #include <array>
 #include <bit>
 #include <cstring>
 #include <utility>
 
+#include "base/system.h"
 #include "format/half.h"
 #include "format/small_float.h"
 
-namespace ft::convert {
+namespace ft::format {
 namespace {
-
-using format::DType;
-using format::QuantMode;
 
 constexpr int kGroup = 32;
 constexpr int kSuperBlock = 256;
 
-/// 32 codes and what they mean: value = code * scale + bias.
+/// Up to 32 codes and what they mean: value = code * scale + bias.
 struct Group {
   std::uint8_t codes[kGroup];
   float scale, bias;
 };
 
 unsigned byte_at(const std::byte* block, int index) { return std::to_integer<unsigned>(block[index]); }
-float half_at(const std::byte* block, int index) {
-  return format::f16_to_float(format::load_u16(block + index));
-}
+float half_at(const std::byte* block, int index) { return f16_to_float(load_u16(block + index)); }
 
 /// Element j is the low nibble of byte j, element j + 16 the high one.
 void split_nibbles(const std::byte* bytes, std::uint8_t* codes) {
@@ -104,72 +100,95 @@ void read_q5_k(const std::byte* block, Group* out) {
   }
 }
 
-void decode_q6_k(const std::byte* block, float* out) {
+// Groups of 16. The products below have at most 24 significant bits, so code * scale + bias is the type's own
+// value.
+void read_q6_k(const std::byte* block, Group* out) {
   const float d = half_at(block, 208);
   for (int i = 0; i < kSuperBlock; ++i) {
     const int half = i / 128, quarter = i % 128 / 32, j = i % 32;
     const unsigned low = byte_at(block, half * 64 + quarter % 2 * 32 + j) >> (quarter / 2 * 4) & 15U;
     const unsigned high = byte_at(block, 128 + half * 32 + j) >> (quarter * 2) & 3U;
-    const auto scale = static_cast<std::int8_t>(byte_at(block, 192 + i / 16));
-    out[i] = d * static_cast<float>(scale) * static_cast<float>(static_cast<int>(low | high << 4) - 32);
+    out[i / 16].codes[i % 16] = static_cast<std::uint8_t>(low | high << 4);
+  }
+  for (int g = 0; g < 16; ++g) {
+    const auto scale = static_cast<std::int8_t>(byte_at(block, 192 + g));
+    out[g].scale = d * static_cast<float>(scale), out[g].bias = -32 * out[g].scale;
   }
 }
 
-void decode_q3_k(const std::byte* block, float* out) {
+/// Codes of 3 bits, which are kept in 4.
+void read_q3_k(const std::byte* block, Group* out) {
   const float d = half_at(block, 108);
   for (int i = 0; i < kSuperBlock; ++i) {
-    const int group = i / 16, shift = i % 128 / 32 * 2;
+    const int shift = i % 128 / 32 * 2;
     const unsigned low = byte_at(block, 32 + i / 128 * 32 + i % 32) >> shift & 3U;
-    const bool high = (byte_at(block, i % 32) >> (i / 32) & 1U) != 0;
-    const unsigned low_scale = byte_at(block, 96 + group % 8) >> (group / 8 * 4) & 15U;
-    const unsigned high_scale = byte_at(block, 104 + group % 4) >> (group / 4 * 2) & 3U;
-    const int scale = static_cast<int>(low_scale | high_scale << 4) - 32;
-    out[i] = d * static_cast<float>(scale) * static_cast<float>(static_cast<int>(low) - (high ? 0 : 4));
+    const unsigned high = byte_at(block, i % 32) >> (i / 32) & 1U;
+    out[i / 16].codes[i % 16] = static_cast<std::uint8_t>(low | high << 2);
+  }
+  for (int g = 0; g < 16; ++g) {
+    const unsigned low = byte_at(block, 96 + g % 8) >> (g / 8 * 4) & 15U;
+    const unsigned high = byte_at(block, 104 + g % 4) >> (g / 4 * 2) & 3U;
+    out[g].scale = d * static_cast<float>(static_cast<int>(low | high << 4) - 32);
+    out[g].bias = -4 * out[g].scale;
   }
 }
 
-void decode_q2_k(const std::byte* block, float* out) {
+/// Codes of 2 bits, which are kept in 4.
+void read_q2_k(const std::byte* block, Group* out) {
   const float d = half_at(block, 80), dmin = half_at(block, 82);
   for (int i = 0; i < kSuperBlock; ++i) {
-    const unsigned packed = byte_at(block, i / 16);
     const unsigned code = byte_at(block, 16 + i / 128 * 32 + i % 32) >> (i % 128 / 32 * 2) & 3U;
-    out[i] = d * static_cast<float>(packed & 15U) * static_cast<float>(code) -
-             dmin * static_cast<float>(packed >> 4);
+    out[i / 16].codes[i % 16] = static_cast<std::uint8_t>(code);
   }
+  for (int g = 0; g < 16; ++g) {
+    const unsigned packed = byte_at(block, g);
+    out[g].scale = d * static_cast<float>(packed & 15U);
+    out[g].bias = -(dmin * static_cast<float>(packed >> 4));
+  }
+}
+
+constexpr std::int8_t kIq4Values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
+                                        1,    13,   25,  38,  53,  69,  89,  113};
+
+/// The codes are places in a table of bytes; the table's values are codes of 8 bits.
+void read_iq4_nl(const std::byte* block, Group* out) {
+  split_nibbles(block + 2, out->codes);
+  for (std::uint8_t& code : out->codes) code = static_cast<std::uint8_t>(kIq4Values[code] + 128);
+  out->scale = half_at(block, 0), out->bias = -128 * out->scale;
 }
 
 struct BlockType {
   std::uint32_t id;
   std::string_view name;
   int elements, bytes;
-  int bits;         // of affine codes; 0: none
+  int bits, group;  // of affine codes; 0: none
   bool exact_half;  // scales and biases are float16
   void (*groups)(const std::byte*, Group*);
-  void (*decode)(const std::byte*, float*);
 };
 
 constexpr std::uint32_t kMxfp4 = 39;
-constexpr std::array<BlockType, 14> kTypes = {{
-    {0, "F32", 1, 4, 0, false, nullptr, nullptr},
-    {1, "F16", 1, 2, 0, false, nullptr, nullptr},
-    {30, "BF16", 1, 2, 0, false, nullptr, nullptr},
-    {2, "Q4_0", 32, 18, 4, true, read_q4_0, nullptr},
-    {3, "Q4_1", 32, 20, 4, true, read_q4_1, nullptr},
-    {6, "Q5_0", 32, 22, 5, true, read_q5_0, nullptr},
-    {7, "Q5_1", 32, 24, 5, true, read_q5_1, nullptr},
-    {8, "Q8_0", 32, 34, 8, true, read_q8_0, nullptr},
-    {12, "Q4_K", 256, 144, 4, false, read_q4_k, nullptr},
-    {13, "Q5_K", 256, 176, 5, false, read_q5_k, nullptr},
-    {10, "Q2_K", 256, 84, 0, false, nullptr, decode_q2_k},
-    {11, "Q3_K", 256, 110, 0, false, nullptr, decode_q3_k},
-    {14, "Q6_K", 256, 210, 0, false, nullptr, decode_q6_k},
-    {kMxfp4, "MXFP4", 32, 17, 0, false, nullptr, nullptr},
+constexpr std::array<BlockType, 15> kTypes = {{
+    {0, "F32", 1, 4, 0, 0, false, nullptr},
+    {1, "F16", 1, 2, 0, 0, false, nullptr},
+    {30, "BF16", 1, 2, 0, 0, false, nullptr},
+    {2, "Q4_0", 32, 18, 4, 32, true, read_q4_0},
+    {3, "Q4_1", 32, 20, 4, 32, true, read_q4_1},
+    {6, "Q5_0", 32, 22, 5, 32, true, read_q5_0},
+    {7, "Q5_1", 32, 24, 5, 32, true, read_q5_1},
+    {8, "Q8_0", 32, 34, 8, 32, true, read_q8_0},
+    {20, "IQ4_NL", 32, 18, 8, 32, true, read_iq4_nl},
+    {12, "Q4_K", 256, 144, 4, 32, false, read_q4_k},
+    {13, "Q5_K", 256, 176, 5, 32, false, read_q5_k},
+    {10, "Q2_K", 256, 84, 4, 16, false, read_q2_k},
+    {11, "Q3_K", 256, 110, 4, 16, false, read_q3_k},
+    {14, "Q6_K", 256, 210, 6, 16, false, read_q6_k},
+    {kMxfp4, "MXFP4", 32, 17, 0, 0, false, nullptr},
 }};
 // Types that exist and are not read: for the message.
 constexpr std::pair<std::uint32_t, std::string_view> kRefused[] = {
-    {9, "Q8_1"},   {15, "Q8_K"},   {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
-    {19, "IQ1_S"}, {20, "IQ4_NL"}, {21, "IQ3_S"},   {22, "IQ2_S"},  {23, "IQ4_XS"},
-    {29, "IQ1_M"}, {34, "TQ1_0"},  {35, "TQ2_0"},   {40, "NVFP4"}};
+    {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
+    {19, "IQ1_S"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"}, {29, "IQ1_M"},
+    {34, "TQ1_0"}, {35, "TQ2_0"}, {40, "NVFP4"}};
 
 const BlockType* find_type(std::uint32_t id) {
   for (const BlockType& type : kTypes) {
@@ -185,22 +204,29 @@ class GroupMatrix final : public MatrixSource {
 
   void read(std::int64_t first, std::int64_t count, float* out) const override {
     for_groups(first, count, [&](const Group& group) {
-      for (const std::uint8_t code : group.codes)
-        *out++ = static_cast<float>(code) * group.scale + group.bias;
+      for (int i = 0; i < type_.group; ++i)
+        *out++ = static_cast<float>(group.codes[i]) * group.scale + group.bias;
     });
   }
 
   std::optional<CodeFormat> codes() const override {
-    return CodeFormat{{QuantMode::kAffine, type_.bits, kGroup},
+    return CodeFormat{{QuantMode::kAffine, type_.bits, type_.group},
                       wide_ ? DType::kF32 : DType::kF16,
                       wide_ || type_.exact_half};
+  }
+
+  std::optional<Quantisation> nearest() const override { return Quantisation{QuantMode::kAffine, 8, kGroup}; }
+
+  void read_ahead(std::int64_t first, std::int64_t count) const override {
+    const std::int64_t row = cols() / type_.elements * type_.bytes;
+    ft::read_ahead(bytes_ + first * row, static_cast<std::size_t>(count * row));
   }
 
   void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const override {
     CodeRows at = out;
     for_groups(first, count, [&](const Group& group) {
-      format::pack_codes(group.codes, type_.bits, kGroup, at.codes);
-      at.codes += static_cast<std::size_t>(type_.bits) * kGroup / 8;
+      pack_codes(group.codes, type_.bits, type_.group, at.codes);
+      at.codes += static_cast<std::size_t>(type_.bits * type_.group) / 8;
       store(group.scale, at.scales);
       store(group.bias, at.biases);
     });
@@ -211,7 +237,7 @@ class GroupMatrix final : public MatrixSource {
     if (wide_) {
       std::memcpy(at, &value, sizeof value);
     } else {
-      const std::uint16_t half = format::float_to_f16(value);
+      const std::uint16_t half = float_to_f16(value);
       std::memcpy(at, &half, sizeof half);
     }
     at += wide_ ? sizeof(float) : sizeof(std::uint16_t);
@@ -220,38 +246,17 @@ class GroupMatrix final : public MatrixSource {
   template <class Act>
   void for_groups(std::int64_t first, std::int64_t count, Act act) const {
     const std::int64_t blocks = cols() / type_.elements;
-    std::array<Group, kSuperBlock / kGroup> groups;
+    std::array<Group, kSuperBlock / 16> groups;
     const std::byte* block = bytes_ + first * blocks * type_.bytes;
     for (std::int64_t i = 0; i < count * blocks; ++i, block += type_.bytes) {
       type_.groups(block, groups.data());
-      for (int g = 0; g < type_.elements / kGroup; ++g) act(groups[static_cast<std::size_t>(g)]);
+      for (int g = 0; g < type_.elements / type_.group; ++g) act(groups[static_cast<std::size_t>(g)]);
     }
   }
 
   const BlockType& type_;
   const std::byte* bytes_;
   bool wide_;
-};
-
-class DecodedMatrix final : public MatrixSource {
- public:
-  DecodedMatrix(const BlockType& type, std::int64_t rows, std::int64_t cols, const std::byte* bytes)
-      : MatrixSource(rows, cols, DType::kF16), type_(type), bytes_(bytes) {}
-
-  void read(std::int64_t first, std::int64_t count, float* out) const override {
-    const std::int64_t blocks = cols() / type_.elements;
-    const std::byte* block = bytes_ + first * blocks * type_.bytes;
-    for (std::int64_t i = 0; i < count * blocks; ++i, block += type_.bytes, out += type_.elements)
-      type_.decode(block, out);
-  }
-
-  std::optional<format::Quantisation> nearest() const override {
-    return format::Quantisation{QuantMode::kAffine, 8, kGroup};
-  }
-
- private:
-  const BlockType& type_;
-  const std::byte* bytes_;
 };
 
 /// 17 bytes a block: the scale, then nibbles j and j + 16.
@@ -262,19 +267,19 @@ class Mxfp4Matrix final : public MatrixSource {
 
   void read(std::int64_t first, std::int64_t count, float* out) const override {
     for_blocks(first, count, [&](std::uint8_t scale, const std::uint8_t* codes) {
-      const float step = format::e8m0_to_float(scale);
-      for (int j = 0; j < kGroup; ++j) *out++ = format::e2m1_to_float(codes[j]) * step;
+      const float step = e8m0_to_float(scale);
+      for (int j = 0; j < kGroup; ++j) *out++ = e2m1_to_float(codes[j]) * step;
     });
   }
 
   std::optional<CodeFormat> codes() const override {
-    return CodeFormat{format::usual_quantisation(QuantMode::kMxfp4), DType::kU8, true};
+    return CodeFormat{usual_quantisation(QuantMode::kMxfp4), DType::kU8, true};
   }
 
   void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const override {
     CodeRows at = out;
     for_blocks(first, count, [&](std::uint8_t scale, const std::uint8_t* codes) {
-      format::pack_codes(codes, 4, kGroup, at.codes);
+      pack_codes(codes, 4, kGroup, at.codes);
       at.codes += kGroup / 2;
       *at.scales++ = std::byte{scale};
     });
@@ -310,10 +315,9 @@ Result<std::uint64_t> gguf_bytes(std::uint32_t id, std::span<const std::int64_t>
                                  const std::string& path, const std::string& tensor) {
   const BlockType* type = find_type(id);
   if (type == nullptr) {
-    return format::tensor_error(Code::kUnsupported, path, tensor,
-                                "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K or MXFP4",
-                                gguf_type_name(id),
-                                "download a file of another type, such as Q4_K_M or Q8_0");
+    return tensor_error(Code::kUnsupported, path, tensor,
+                        "F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K to Q6_K, IQ4_NL or MXFP4",
+                        gguf_type_name(id), "download a file of another type, such as Q4_K_M or Q8_0");
   }
   const std::int64_t cols = shape.empty() ? 1 : shape.back();
   std::uint64_t bytes =
@@ -322,23 +326,22 @@ Result<std::uint64_t> gguf_bytes(std::uint32_t id, std::span<const std::int64_t>
   for (std::size_t i = 0; i + 1 < shape.size(); ++i)
     fits = fits && !__builtin_mul_overflow(bytes, static_cast<std::uint64_t>(shape[i]), &bytes);
   if (fits && bytes <= INT64_MAX) return bytes;
-  return format::tensor_error(
+  return tensor_error(
       Code::kCorrupt, path, tensor,
       "rows of a multiple of " + std::to_string(type->elements) + " elements, below 2^63 bytes",
-      format::shape_text(shape), "download the file again");
+      shape_text(shape), "download the file again");
 }
 
 MatrixPointer gguf_matrix(std::uint32_t id, std::int64_t rows, std::int64_t cols, const std::byte* bytes,
                           bool float32_scales) {
   const BlockType& type = *find_type(id);
   if (type.groups != nullptr) return std::make_shared<GroupMatrix>(type, rows, cols, bytes, float32_scales);
-  if (type.decode != nullptr) return std::make_shared<DecodedMatrix>(type, rows, cols, bytes);
   if (id == kMxfp4) return std::make_shared<Mxfp4Matrix>(rows, cols, bytes);
-  format::TensorView view;
+  TensorView view;
   view.dtype = id == 0 ? DType::kF32 : id == 1 ? DType::kF16 : DType::kBF16;
   view.shape = {rows, cols};
-  view.bytes = {bytes, static_cast<std::size_t>(rows * cols) * format::dtype_bytes(view.dtype)};
+  view.bytes = {bytes, static_cast<std::size_t>(rows * cols) * dtype_bytes(view.dtype)};
   return plain_matrix(view);
 }
 
-}  // namespace ft::convert
+}  // namespace ft::format

@@ -1,4 +1,4 @@
-#include "convert/matrix_source.h"
+#include "format/matrix_source.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,26 +8,27 @@
 #include "base/system.h"
 #include "format/block_floats.h"
 
-namespace ft::convert {
+namespace ft::format {
 namespace {
-
-using format::DType;
-using format::QuantMode;
 
 class PlainMatrix final : public MatrixSource {
  public:
-  PlainMatrix(const format::TensorView& tensor, std::int64_t rows, std::int64_t cols)
+  PlainMatrix(const TensorView& tensor, std::int64_t rows, std::int64_t cols)
       : MatrixSource(rows, cols, tensor.dtype), data_(tensor.bytes.data()) {}
 
   void read(std::int64_t first, std::int64_t count, float* out) const override {
-    format::load_floats(data_, type(), static_cast<std::size_t>(first * cols()),
-                        static_cast<std::size_t>(count * cols()), out);
+    load_floats(data_, type(), static_cast<std::size_t>(first * cols()),
+                static_cast<std::size_t>(count * cols()), out);
   }
   void read_ahead(std::int64_t first, std::int64_t count) const override {
-    const auto row = static_cast<std::size_t>(cols()) * format::dtype_bytes(type());
+    const auto row = static_cast<std::size_t>(cols()) * dtype_bytes(type());
     ft::read_ahead(data_ + static_cast<std::size_t>(first) * row, static_cast<std::size_t>(count) * row);
   }
   bool plain() const override { return true; }
+  void read_values(std::int64_t first, std::int64_t count, std::byte* out) const override {
+    const auto row = static_cast<std::size_t>(cols()) * dtype_bytes(type());
+    std::memcpy(out, data_ + static_cast<std::size_t>(first) * row, static_cast<std::size_t>(count) * row);
+  }
 
  private:
   const std::byte* data_;
@@ -35,16 +36,16 @@ class PlainMatrix final : public MatrixSource {
 
 class MlxMatrix final : public MatrixSource {
  public:
-  explicit MlxMatrix(const format::StoredMatrix& matrix)
+  explicit MlxMatrix(const StoredMatrix& matrix)
       : MatrixSource(matrix.rows, matrix.cols,
                      matrix.mode == QuantMode::kAffine ? matrix.scale_dtype : DType::kBF16),
         matrix_(matrix) {}
 
   void read(std::int64_t first, std::int64_t count, float* out) const override {
     if (matrix_.mode == QuantMode::kAffine) {
-      format::dequantise_rows(matrix_, first, count, out);
+      dequantise_rows(matrix_, first, count, out);
     } else {
-      format::dequantise_block_rows(matrix_, first, count, out);
+      dequantise_block_rows(matrix_, first, count, out);
     }
   }
 
@@ -63,7 +64,7 @@ class MlxMatrix final : public MatrixSource {
   }
 
  private:
-  format::StoredMatrix matrix_;
+  StoredMatrix matrix_;
 };
 
 /// Rows of other matrices: each run of rows is read at once.
@@ -81,6 +82,14 @@ class MappedRows : public MatrixSource {
   void read_ahead(std::int64_t first, std::int64_t count) const final {
     for_runs(first, count, [](const MatrixSource& part, std::int64_t from, std::int64_t rows) {
       part.read_ahead(from, rows);
+    });
+  }
+
+  void read_values(std::int64_t first, std::int64_t count, std::byte* out) const final {
+    const std::size_t row = static_cast<std::size_t>(cols()) * dtype_bytes(value_type());
+    for_runs(first, count, [&](const MatrixSource& part, std::int64_t from, std::int64_t rows) {
+      part.read_values(from, rows, out);
+      out += static_cast<std::size_t>(rows) * row;
     });
   }
 
@@ -127,7 +136,7 @@ class RowBlocks final : public MappedRows {
         offset_(offset) {}
 
   std::optional<CodeFormat> codes() const override { return whole_->codes(); }
-  std::optional<format::Quantisation> nearest() const override { return whole_->nearest(); }
+  std::optional<Quantisation> nearest() const override { return whole_->nearest(); }
   bool plain() const override { return whole_->plain(); }
 
  private:
@@ -149,7 +158,7 @@ class OrderedRows final : public MappedRows {
         order_(std::move(order)) {}
 
   std::optional<CodeFormat> codes() const override { return whole_->codes(); }
-  std::optional<format::Quantisation> nearest() const override { return whole_->nearest(); }
+  std::optional<Quantisation> nearest() const override { return whole_->nearest(); }
   bool plain() const override { return whole_->plain(); }
 
  private:
@@ -171,51 +180,54 @@ class OrderedColumns final : public MatrixSource {
       : MatrixSource(whole->rows(), whole->cols(), whole->type()),
         whole_(std::move(whole)),
         block_(block),
-        order_(std::move(order)) {}
+        blocks_(order.size()) {
+    // The exchanges that bring block order[b] to place b, so that a row needs no second copy.
+    for (std::size_t b = 0; b < blocks_; ++b) {
+      auto from = static_cast<std::size_t>(order[b]);
+      while (from < b) from = static_cast<std::size_t>(order[from]);
+      if (from != b) exchanges_.emplace_back(b, from);
+    }
+  }
 
   void read(std::int64_t first, std::int64_t count, float* out) const override {
-    std::vector<float> row(static_cast<std::size_t>(cols()));
-    for (std::int64_t r = first; r < first + count; ++r, out += cols()) {
-      whole_->read(r, 1, row.data());
-      rearrange(reinterpret_cast<const std::byte*>(row.data()), block_bytes(sizeof(float)),
-                reinterpret_cast<std::byte*>(out));
-    }
+    whole_->read(first, count, out);
+    rearrange(reinterpret_cast<std::byte*>(out), count, static_cast<std::size_t>(cols()) * sizeof(float));
   }
 
   std::optional<CodeFormat> codes() const override {
     const std::optional<CodeFormat> format = whole_->codes();
     return format && block_ % format->q.group == 0 ? format : std::nullopt;
   }
-  std::optional<format::Quantisation> nearest() const override { return whole_->nearest(); }
+  std::optional<Quantisation> nearest() const override { return whole_->nearest(); }
   bool plain() const override { return whole_->plain(); }
+  void read_ahead(std::int64_t first, std::int64_t count) const override { whole_->read_ahead(first, count); }
+
+  void read_values(std::int64_t first, std::int64_t count, std::byte* out) const override {
+    whole_->read_values(first, count, out);
+    rearrange(out, count, static_cast<std::size_t>(cols()) * dtype_bytes(value_type()));
+  }
 
   void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const override {
     const CodeFormat format = *codes();
-    const std::size_t codes_row = code_row_bytes(format.q, cols());
-    const std::size_t scales_row = scale_row_bytes(format, cols());
-    std::vector<std::byte> row(codes_row + 2 * scales_row);
-    const CodeRows in{row.data(), row.data() + codes_row,
-                      out.biases == nullptr ? nullptr : row.data() + codes_row + scales_row};
-    const std::size_t blocks = order_.size();
-    for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
-      whole_->read_codes(first + static_cast<std::int64_t>(i), 1, in);
-      rearrange(in.codes, codes_row / blocks, out.codes + i * codes_row);
-      rearrange(in.scales, scales_row / blocks, out.scales + i * scales_row);
-      if (out.biases != nullptr) rearrange(in.biases, scales_row / blocks, out.biases + i * scales_row);
-    }
+    whole_->read_codes(first, count, out);
+    rearrange(out.codes, count, code_row_bytes(format.q, cols()));
+    rearrange(out.scales, count, scale_row_bytes(format, cols()));
+    if (out.biases != nullptr) rearrange(out.biases, count, scale_row_bytes(format, cols()));
   }
 
  private:
-  std::size_t block_bytes(std::size_t width) const { return static_cast<std::size_t>(block_) * width; }
-
-  void rearrange(const std::byte* from, std::size_t bytes, std::byte* to) const {
-    for (std::size_t b = 0; b < order_.size(); ++b)
-      std::memcpy(to + b * bytes, from + static_cast<std::size_t>(order_[b]) * bytes, bytes);
+  void rearrange(std::byte* rows, std::int64_t count, std::size_t row_bytes) const {
+    const std::size_t bytes = row_bytes / blocks_;
+    for (std::int64_t r = 0; r < count; ++r, rows += row_bytes) {
+      for (const auto& [a, b] : exchanges_)
+        std::swap_ranges(rows + a * bytes, rows + (a + 1) * bytes, rows + b * bytes);
+    }
   }
 
   MatrixPointer whole_;
   std::int64_t block_;
-  std::vector<std::int64_t> order_;
+  std::size_t blocks_;
+  std::vector<std::pair<std::size_t, std::size_t>> exchanges_;
 };
 
 class Stacked final : public MappedRows {
@@ -230,7 +242,7 @@ class Stacked final : public MappedRows {
     const bool equal = std::ranges::all_of(parts_, [&](const auto& part) { return part->codes() == first; });
     return equal ? first : std::nullopt;
   }
-  std::optional<format::Quantisation> nearest() const override { return parts_.front()->nearest(); }
+  std::optional<Quantisation> nearest() const override { return parts_.front()->nearest(); }
   bool plain() const override {
     return std::ranges::all_of(parts_, [](const auto& part) { return part->plain(); });
   }
@@ -246,16 +258,19 @@ class Stacked final : public MappedRows {
 
 }  // namespace
 
-void MatrixSource::read_codes(std::int64_t, std::int64_t, const CodeRows&) const { FT_ASSERT(false); }
-
-MatrixPointer plain_matrix(const format::TensorView& tensor) {
-  const std::int64_t cols = tensor.shape.empty() ? 1 : tensor.shape.back();
-  std::int64_t rows = 1;
-  for (std::size_t i = 0; i + 1 < tensor.shape.size(); ++i) rows *= tensor.shape[i];
-  return std::make_shared<PlainMatrix>(tensor, rows, cols);
+void MatrixSource::read_values(std::int64_t first, std::int64_t count, std::byte* out) const {
+  FT_ASSERT(!plain());
+  read(first, count, reinterpret_cast<float*>(out));
 }
 
-MatrixPointer mlx_matrix(const format::StoredMatrix& matrix) { return std::make_shared<MlxMatrix>(matrix); }
+void MatrixSource::read_codes(std::int64_t, std::int64_t, const CodeRows&) const { FT_ASSERT(false); }
+
+MatrixPointer plain_matrix(const TensorView& tensor) {
+  const std::int64_t cols = tensor.shape.empty() ? 1 : tensor.shape.back();
+  return std::make_shared<PlainMatrix>(tensor, rows_of(tensor.shape), cols);
+}
+
+MatrixPointer mlx_matrix(const StoredMatrix& matrix) { return std::make_shared<MlxMatrix>(matrix); }
 
 MatrixPointer row_blocks(MatrixPointer whole, std::int64_t rows, std::int64_t block, std::int64_t stride,
                          std::int64_t offset) {
@@ -281,12 +296,18 @@ MatrixPointer stacked(std::vector<MatrixPointer> parts) {
   return std::make_shared<Stacked>(std::move(parts));
 }
 
-std::size_t code_row_bytes(const format::Quantisation& q, std::int64_t cols) {
+std::int64_t rows_of(std::span<const std::int64_t> shape) {
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < shape.size(); ++i) rows *= shape[i];
+  return rows;
+}
+
+std::size_t code_row_bytes(const Quantisation& q, std::int64_t cols) {
   return static_cast<std::size_t>(cols) * static_cast<std::size_t>(q.bits) / 8;
 }
 
 std::size_t scale_row_bytes(const CodeFormat& format, std::int64_t cols) {
-  return static_cast<std::size_t>(cols / format.q.group) * format::dtype_bytes(format.scale_type);
+  return static_cast<std::size_t>(cols / format.q.group) * dtype_bytes(format.scale_type);
 }
 
-}  // namespace ft::convert
+}  // namespace ft::format

@@ -1,15 +1,15 @@
-// The element types of GGUF as matrices. Types of groups of 32 (Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K)
-// become MLX's affine codes without a new choice: exactly in float16, the K types exactly in float32. MXFP4
-// is MLX's mxfp4. Q2_K, Q3_K and Q6_K have groups of 16, which MLX lacks: they are decoded. Source: the
-// definitions of ggml (ggml-quants), checked against gguf-py.
+// The element types of GGUF as matrices of affine codes, without a new choice: Q4_0, Q4_1, Q5_0, Q5_1, Q8_0
+// and IQ4_NL exactly with float16 scales, the K types exactly with float32 scales. Q2_K, Q3_K and Q6_K have
+// groups of 16, which MLX's files cannot have. IQ4_NL takes 8 bits, Q2_K and Q3_K take 4. MXFP4 is MLX's
+// mxfp4. Source: the definitions of ggml (ggml-quants), checked against gguf-py.
 #pragma once
 
 #include <string>
 
 #include "base/result.h"
-#include "convert/matrix_source.h"
+#include "format/matrix_source.h"
 
-namespace ft::convert {
+namespace ft::format {
 
 /// Bytes of a tensor of this type and shape; kUnsupported for a type that is not read, by name.
 Result<std::uint64_t> gguf_bytes(std::uint32_t type, std::span<const std::int64_t> shape,
@@ -22,4 +22,4 @@ std::string gguf_type_name(std::uint32_t type);
 MatrixPointer gguf_matrix(std::uint32_t type, std::int64_t rows, std::int64_t cols, const std::byte* bytes,
                           bool float32_scales);
 
-}  // namespace ft::convert
+}  // namespace ft::format

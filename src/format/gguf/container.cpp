@@ -1,5 +1,6 @@
-#include "convert/gguf/container.h"
+#include "format/gguf/container.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <set>
@@ -7,10 +8,10 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "convert/gguf/blocks.h"
+#include "format/gguf/blocks.h"
 #include "format/tensor.h"
 
-namespace ft::convert {
+namespace ft::format {
 namespace {
 
 constexpr std::string_view kMagic = "GGUF";
@@ -33,11 +34,16 @@ enum class Kind : std::uint32_t {
   kF64
 };
 
+struct Counts {
+  std::uint64_t tensors = 0, keys = 0;
+};
+
 class Reader {
  public:
   Reader(std::span<const std::byte> file, const std::string& path) : file_(file), path_(path) {}
 
   Result<GgufFile> run();
+  GgufFile peek();
 
  private:
   Error corrupt(const std::string& what) const {
@@ -47,6 +53,7 @@ class Reader {
 
   template <class T>
   Result<T> number() {
+    if (at_ > kMaxGgufHeaderBytes) return corrupt("the header is longer than 256 MiB");
     if (file_.size() - at_ < sizeof(T)) return corrupt("the header ends early");
     T value;
     std::memcpy(&value, file_.data() + at_, sizeof value);
@@ -73,9 +80,12 @@ class Reader {
     }
   }
 
+  Result<Counts> counts();
+  Status entry(GgufFile& file);
   Result<GgufValue> value(Kind kind);
   Result<GgufValue> array();
   Result<GgufTensor> tensor();
+  Status check_overlaps(const std::vector<std::pair<GgufTensor, std::uint64_t>>& placed) const;
   Status place(std::vector<std::pair<GgufTensor, std::uint64_t>>& placed, std::uint64_t alignment);
 
   std::span<const std::byte> file_;
@@ -126,8 +136,10 @@ Result<GgufValue> Reader::array() {
   FT_ASSIGN(const std::uint64_t count, number<std::uint64_t>());
   if (kind == static_cast<std::uint32_t>(Kind::kArray)) return corrupt("an array of arrays");
   // Every element takes a byte at least, so this bounds the memory too.
-  if (count > file_.size() - at_)
-    return corrupt("an array of " + std::to_string(count) + " elements passes the end");
+  if (count > file_.size() - at_ || count > kMaxGgufElements)
+    return corrupt("an array of " + std::to_string(count) +
+                   " elements, which passes the end or the limit of " + std::to_string(kMaxGgufElements) +
+                   ",");
   std::vector<std::int64_t> whole;
   std::vector<double> real;
   std::vector<std::string> texts;
@@ -161,22 +173,36 @@ Result<GgufTensor> Reader::tensor() {
   return tensor;
 }
 
+/// No byte belongs to two tensors.
+Status Reader::check_overlaps(const std::vector<std::pair<GgufTensor, std::uint64_t>>& placed) const {
+  std::vector<const GgufTensor*> order;
+  order.reserve(placed.size());
+  for (const auto& [tensor, offset] : placed) order.push_back(&tensor);
+  std::ranges::sort(order, {}, [](const GgufTensor* tensor) { return tensor->bytes.data(); });
+  for (std::size_t i = 1; i < order.size(); ++i) {
+    if (order[i - 1]->bytes.data() + order[i - 1]->bytes.size() <= order[i]->bytes.data()) continue;
+    return tensor_error(Code::kCorrupt, path_, order[i]->name, "bytes of its own",
+                        "some of " + in_quotes(order[i - 1]->name), "download the file again");
+  }
+  return {};
+}
+
 /// Gives every tensor its bytes.
 Status Reader::place(std::vector<std::pair<GgufTensor, std::uint64_t>>& placed, std::uint64_t alignment) {
   const std::uint64_t begin = (at_ + alignment - 1) / alignment * alignment;
   for (auto& [tensor, offset] : placed) {
     FT_ASSIGN(const std::uint64_t bytes, gguf_bytes(tensor.type, tensor.shape, path_, tensor.name));
     if (begin > file_.size() || offset > file_.size() - begin || bytes > file_.size() - begin - offset) {
-      return format::tensor_error(
+      return tensor_error(
           Code::kCorrupt, path_, tensor.name, std::to_string(bytes) + " bytes inside the file",
           "offset " + std::to_string(offset) + " (is the file truncated?)", "download it again");
     }
     tensor.bytes = file_.subspan(static_cast<std::size_t>(begin + offset), static_cast<std::size_t>(bytes));
   }
-  return {};
+  return check_overlaps(placed);
 }
 
-Result<GgufFile> Reader::run() {
+Result<Counts> Reader::counts() {
   if (file_.size() < 24 || std::memcmp(file_.data(), kMagic.data(), kMagic.size()) != 0)
     return Error{Code::kCorrupt, path_ + ": is not a GGUF file; give a .gguf file or a model folder"};
   at_ = kMagic.size();
@@ -186,27 +212,46 @@ Result<GgufFile> Reader::run() {
                  path_ + ": GGUF version " + std::to_string(version) +
                      " is not read, only 2 and 3 in little-endian order; download another file"};
   }
-  FT_ASSIGN(const std::uint64_t tensors, number<std::uint64_t>());
-  FT_ASSIGN(const std::uint64_t keys, number<std::uint64_t>());
-  if (tensors > kMaxGgufTensors || keys > kMaxGgufKeys) return corrupt("impossible counts");
+  Counts counts;
+  FT_ASSIGN(counts.tensors, number<std::uint64_t>());
+  FT_ASSIGN(counts.keys, number<std::uint64_t>());
+  if (counts.tensors > kMaxGgufTensors || counts.keys > kMaxGgufKeys) return corrupt("impossible counts");
+  return counts;
+}
+
+Status Reader::entry(GgufFile& file) {
+  FT_ASSIGN(std::string key, string());
+  if (file.metadata.contains(key)) return corrupt("the key " + in_quotes(key) + " occurs twice");
+  FT_ASSIGN(const std::uint32_t kind, number<std::uint32_t>());
+  FT_ASSIGN(GgufValue found, value(static_cast<Kind>(kind)));
+  file.metadata.emplace(std::move(key), std::move(found));
+  return {};
+}
+
+GgufFile Reader::peek() {
   GgufFile file;
-  for (std::uint64_t i = 0; i < keys; ++i) {
-    FT_ASSIGN(std::string key, string());
-    FT_ASSIGN(const std::uint32_t kind, number<std::uint32_t>());
-    FT_ASSIGN(GgufValue found, value(static_cast<Kind>(kind)));
-    file.metadata.insert_or_assign(std::move(key), std::move(found));
+  const Result<Counts> counts = this->counts();
+  for (std::uint64_t i = 0; counts.ok() && i < counts->keys; ++i) {
+    if (!entry(file).ok()) break;
   }
+  return file;
+}
+
+Result<GgufFile> Reader::run() {
+  FT_ASSIGN(const Counts counts, this->counts());
+  GgufFile file;
+  for (std::uint64_t i = 0; i < counts.keys; ++i) FT_TRY(entry(file));
   std::vector<std::pair<GgufTensor, std::uint64_t>> placed;
   std::set<std::string> names;
-  for (std::uint64_t i = 0; i < tensors; ++i) {
+  for (std::uint64_t i = 0; i < counts.tensors; ++i) {
     FT_ASSIGN(GgufTensor next, tensor());
-    if (!names.insert(next.name).second)
-      return corrupt("tensor " + format::in_quotes(next.name) + " occurs twice");
+    if (!names.insert(next.name).second) return corrupt("tensor " + in_quotes(next.name) + " occurs twice");
     placed.emplace_back(std::move(next), offset_);
   }
   const std::int64_t alignment = file.whole("general.alignment", 32);
   if (alignment < 1 || static_cast<std::uint64_t>(alignment) > kMaxAlignment)
     return corrupt("an impossible alignment");
+  file.header_bytes = at_;
   FT_TRY(place(placed, static_cast<std::uint64_t>(alignment)));
   for (auto& [tensor, offset] : placed) file.tensors.push_back(std::move(tensor));
   return file;
@@ -237,8 +282,13 @@ double GgufFile::real(std::string_view key, double otherwise) const {
   return number == nullptr ? otherwise : *number;
 }
 
+GgufFile peek_gguf(std::span<const std::byte> start) {
+  const std::string name = "a GGUF file";
+  return Reader(start, name).peek();
+}
+
 Result<GgufFile> parse_gguf(std::span<const std::byte> file, const std::string& path) {
   return Reader(file, path).run();
 }
 
-}  // namespace ft::convert
+}  // namespace ft::format

@@ -1,14 +1,14 @@
-#include "convert/gguf/container.h"
+#include "format/gguf/container.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
 
 #include "base/mapped_file.h"
-#include "convert/gguf/blocks.h"
 #include "format/affine.h"
 #include "format/block_floats.h"
+#include "format/gguf/blocks.h"
 
-namespace ft::convert {
+namespace ft::format {
 namespace {
 
 std::vector<std::byte> blocks_file() {
@@ -28,7 +28,7 @@ TEST(Gguf, EveryTypeDecodesAsTheReferenceDecodesIt) {
   const std::vector<std::byte> bytes = blocks_file();
   const GgufFile file = *parse_gguf(bytes, "blocks.gguf");
   const std::vector<float> expected = expected_values();
-  ASSERT_EQ(file.tensors.size(), 14U);
+  ASSERT_EQ(file.tensors.size(), 15U);
   std::size_t at = 0;
   for (const GgufTensor& tensor : file.tensors) {
     ASSERT_EQ(tensor.shape, (std::vector<std::int64_t>{4, 512})) << tensor.name;
@@ -45,15 +45,15 @@ TEST(Gguf, EveryTypeDecodesAsTheReferenceDecodesIt) {
     const CodeFormat format = *matrix->codes();
     std::vector<std::byte> codes(4 * code_row_bytes(format.q, 512));
     std::vector<std::byte> scales(4 * scale_row_bytes(format, 512)), biases(scales.size());
-    const bool affine = format.q.mode == format::QuantMode::kAffine;
+    const bool affine = format.q.mode == QuantMode::kAffine;
     matrix->read_codes(0, 4, {codes.data(), scales.data(), affine ? biases.data() : nullptr});
-    format::StoredMatrix stored{"m", format::DType::kU32, true, format.q.bits, format.q.group, 4, 512};
+    StoredMatrix stored{"m", DType::kU32, true, format.q.bits, format.q.group, 4, 512};
     stored.data = codes.data(), stored.scales = scales.data(), stored.biases = biases.data();
     stored.scale_dtype = format.scale_type, stored.mode = format.q.mode;
     if (affine) {
-      format::dequantise_rows(stored, 0, 4, values.data());
+      dequantise_rows(stored, 0, 4, values.data());
     } else {
-      format::dequantise_block_rows(stored, 0, 4, values.data());
+      dequantise_block_rows(stored, 0, 4, values.data());
     }
     EXPECT_EQ(values, wanted) << tensor.name << " by its codes";
   }
@@ -87,4 +87,4 @@ TEST(Gguf, UnknownVersionsAndTypesAreNamed) {
 }
 
 }  // namespace
-}  // namespace ft::convert
+}  // namespace ft::format

@@ -1,18 +1,20 @@
-// MatrixSource: a matrix of a source checkpoint, whatever its format, read by rows: as float32, or as the
-// codes of an MLX format where they can be moved unchanged. Owner: a Source keeps the mapped bytes. Thread:
-// reads are const and may run on several threads. Cost: rows are decoded on every read.
+// MatrixSource: a matrix of a checkpoint, whatever its format, read by rows: as float32, or as the codes of
+// this program's layouts where they can be moved unchanged. Owner: whoever opened the checkpoint keeps the
+// mapped bytes. Thread: reads are const, allocate nothing and may run on several threads. Cost: rows are
+// decoded on every read.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "format/affine.h"
 #include "format/quantisation.h"
 #include "format/tensor.h"
 
-namespace ft::convert {
+namespace ft::format {
 
 /// Where the codes of some rows go. Biases are null for block floats.
 struct CodeRows {
@@ -21,10 +23,10 @@ struct CodeRows {
   std::byte* biases = nullptr;
 };
 
-/// The MLX format that a matrix can become without a new choice of codes.
+/// The layout that a matrix can become without a new choice of codes. MLX has no groups of 16.
 struct CodeFormat {
-  format::Quantisation q;
-  format::DType scale_type = format::DType::kBF16;
+  Quantisation q;
+  DType scale_type = DType::kBF16;
   bool exact = true;  // decodes to the same float32 values as the source's own definition
 
   bool operator==(const CodeFormat&) const = default;
@@ -33,24 +35,27 @@ struct CodeFormat {
 class MatrixSource {
  public:
   /// `type`: F32, F16 or BF16, the type that the decoded values have or fit best.
-  MatrixSource(std::int64_t rows, std::int64_t cols, format::DType type)
-      : rows_(rows), cols_(cols), type_(type) {}
+  MatrixSource(std::int64_t rows, std::int64_t cols, DType type) : rows_(rows), cols_(cols), type_(type) {}
   MatrixSource(const MatrixSource&) = delete;
   MatrixSource& operator=(const MatrixSource&) = delete;
   virtual ~MatrixSource() = default;
 
   std::int64_t rows() const { return rows_; }
   std::int64_t cols() const { return cols_; }
-  format::DType type() const { return type_; }
+  DType type() const { return type_; }
 
   /// Rows [first, first + count) as float32, (count, cols).
   virtual void read(std::int64_t first, std::int64_t count, float* out) const = 0;
-  /// Empty: the matrix has no codes that MLX could read.
+  /// Empty: the matrix has no codes that could be moved.
   virtual std::optional<CodeFormat> codes() const { return std::nullopt; }
   /// Where codes() is empty: the MLX format that adds little error; empty: plain values of type().
-  virtual std::optional<format::Quantisation> nearest() const { return std::nullopt; }
+  virtual std::optional<Quantisation> nearest() const { return std::nullopt; }
   /// True if the values are stored as type() and so lose nothing when written as it.
   virtual bool plain() const { return false; }
+  /// The type that read_values() gives: type() if plain(), else F32.
+  DType value_type() const { return plain() ? type() : DType::kF32; }
+  /// The same rows in value_type(); `out` is aligned for it.
+  virtual void read_values(std::int64_t first, std::int64_t count, std::byte* out) const;
   /// These rows are read soon: their bytes may come from the disk meanwhile.
   virtual void read_ahead(std::int64_t, std::int64_t) const {}
   /// Only if codes() has a value.
@@ -58,15 +63,15 @@ class MatrixSource {
 
  private:
   std::int64_t rows_, cols_;
-  format::DType type_;
+  DType type_;
 };
 
 using MatrixPointer = std::shared_ptr<const MatrixSource>;
 
 /// A plain tensor; all sides but the last are rows.
-MatrixPointer plain_matrix(const format::TensorView& tensor);
+MatrixPointer plain_matrix(const TensorView& tensor);
 /// An MLX matrix, affine or of block floats.
-MatrixPointer mlx_matrix(const format::StoredMatrix& matrix);
+MatrixPointer mlx_matrix(const StoredMatrix& matrix);
 /// Row r is row (r / block) * stride + offset + r % block of `whole`: the gates of fused experts, say.
 MatrixPointer row_blocks(MatrixPointer whole, std::int64_t rows, std::int64_t block, std::int64_t stride,
                          std::int64_t offset);
@@ -78,8 +83,11 @@ MatrixPointer columns_in_order(MatrixPointer whole, std::int64_t block, std::vec
 /// All rows of each part, in order. The parts have equal columns and formats.
 MatrixPointer stacked(std::vector<MatrixPointer> parts);
 
+/// All sides but the last are rows.
+std::int64_t rows_of(std::span<const std::int64_t> shape);
+
 /// Bytes of the codes, scales and biases of one row.
-std::size_t code_row_bytes(const format::Quantisation& q, std::int64_t cols);
+std::size_t code_row_bytes(const Quantisation& q, std::int64_t cols);
 std::size_t scale_row_bytes(const CodeFormat& format, std::int64_t cols);
 
-}  // namespace ft::convert
+}  // namespace ft::format

@@ -1,0 +1,69 @@
+#include "models/gguf/architecture.h"
+
+#include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "format/tensor.h"
+
+namespace ft::gguf {
+namespace {
+
+struct Row {
+  std::string_view name, family;
+  Result<std::unique_ptr<Architecture>> (*open)(const format::GgufFile&, const std::string&);
+};
+constexpr Row kArchitectures[] = {
+    {"llama", "llama", open_llama},
+    {"gemma4", "gemma4", open_gemma4},
+    {"qwen35", "qwen3_5", open_qwen35},
+    {"qwen35moe", "qwen3_5", open_qwen35},
+};
+
+Result<const Row*> find_row(const std::string& name, const std::string& path) {
+  std::string known;
+  for (const Row& row : kArchitectures) {
+    if (row.name == name) return &row;
+    known += (known.empty() ? "" : ", ") + std::string(row.name);
+  }
+  return Error{Code::kUnsupported, path + ": general.architecture: expected one of " + known + ", found " +
+                                       format::in_quotes(name) + "; use a model of a supported family"};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Architecture>> find_architecture(const format::GgufFile& file,
+                                                        const std::string& path) {
+  FT_ASSIGN(const Row* row, find_row(file.text("general.architecture", ""), path));
+  return row->open(file, path);
+}
+
+Result<std::string> family_of(const std::string& architecture, const std::string& path) {
+  FT_ASSIGN(const Row* row, find_row(architecture, path));
+  return std::string(row->family);
+}
+
+std::optional<BlockName> block_name(std::string_view gguf) {
+  constexpr std::string_view kBlock = "blk.";
+  if (!gguf.starts_with(kBlock)) return std::nullopt;
+  BlockName found;
+  const char* const last = gguf.data() + gguf.size();
+  const auto [end, failed] = std::from_chars(gguf.data() + kBlock.size(), last, found.block);
+  if (failed != std::errc() || end == last || *end != '.' || found.block < 0) return std::nullopt;
+  found.rest = gguf.substr(static_cast<std::size_t>(end - gguf.data()) + 1);
+  return found;
+}
+
+std::int64_t vocabulary_of(const format::GgufFile& file) {
+  for (const format::GgufTensor& tensor : file.tensors) {
+    if (tensor.name == "token_embd.weight" && tensor.shape.size() == 2) return tensor.shape[0];
+  }
+  return 0;
+}
+
+bool has_tensor(const format::GgufFile& file, std::string_view name) {
+  return std::ranges::any_of(file.tensors,
+                             [&](const format::GgufTensor& tensor) { return tensor.name == name; });
+}
+
+}  // namespace ft::gguf

@@ -1,0 +1,32 @@
+// A GGUF file as the folder of its Hugging Face original would be: configuration, tensors by their names
+// there, tokenizer and template. Nothing is written: matrices stay in the mapped file and their rows are
+// made when a backend packs them; vectors are decoded at once. Owner: the checkpoint keeps the files mapped.
+// Cost: the header and the vectors are read. Errors: those of open_gguf and find_architecture, and kCorrupt
+// or kUnsupported for a tensor that the model does not have or cannot have in this shape.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "base/result.h"
+#include "format/checkpoint.h"
+#include "format/config_files.h"
+#include "format/gguf/container.h"
+
+namespace ft::gguf {
+
+struct ModelFile {
+  format::ConfigFiles config;
+  format::Checkpoint checkpoint;             // metadata_format "gguf"
+  std::map<std::string, std::string> texts;  // by the name of the file that the original has: tokenizer.json
+  std::string texts_problem;                 // why there are none
+  std::string types;                         // "GGUF, mostly Q4_K"
+};
+
+/// `float32_scales`: scales and biases are kept as float32 where float16 would round them.
+Result<ModelFile> open_model(const std::string& path, bool float32_scales = true);
+
+/// The tokenizer and the template alone, from the header.
+Result<std::map<std::string, std::string>> read_texts(const std::string& path);
+
+}  // namespace ft::gguf

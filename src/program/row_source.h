@@ -1,0 +1,32 @@
+// RowSource: makes the rows of a weight that no file holds in the weight's own format, such as the blocks of
+// GGUF, whose scales are among the codes. Owner: the Weights that refer to it share it; what it reads, a
+// mapped file, must outlive it. Thread: const, several threads at once; it allocates nothing and does not
+// throw. Cost: rows are made on every call, so a backend packs them once.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace ft {
+
+/// Where rows of a weight go, in its format. Scales and biases are null where the format has none.
+struct RowBytes {
+  std::byte* data = nullptr;
+  std::byte* scales = nullptr;
+  std::byte* biases = nullptr;
+};
+
+class RowSource {
+ public:
+  RowSource() = default;
+  RowSource(const RowSource&) = delete;
+  RowSource& operator=(const RowSource&) = delete;
+  virtual ~RowSource() = default;
+
+  /// Rows [first, first + count) as the weight's format stores them.
+  virtual void copy(std::int64_t first, std::int64_t count, const RowBytes& to) const = 0;
+  /// The same rows as float32, without the weight's offset: [count, cols].
+  virtual void read(std::int64_t first, std::int64_t count, float* out) const = 0;
+};
+
+}  // namespace ft
