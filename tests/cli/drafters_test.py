@@ -45,6 +45,17 @@ class Matrix(DraftersTest):
                                   "1", *self.drafters(odd))
         self.check_matrix(report, "eagle3", "dflash", "recall", "round-robin")
 
+    def test_every_drafter_changes_no_token_of_odd_llamas(self):
+        rope = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+                "original_max_position_embeddings": 64}
+        for name in ("llama", "qwen2", "qwen3_moe"):
+            with self.subTest(name):
+                odd = GOLDEN / "llama" / name
+                eagle3 = write_eagle3(self.folder / name, odd, original=name == "llama", rope=rope)
+                report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10",
+                                          "--threads", "1", "--drafter", "eagle3=" + eagle3)
+                self.check_matrix(report, "eagle3", "recall", "round-robin")
+
 
 class Layouts(DraftersTest):
     def counts(self, *drafter):

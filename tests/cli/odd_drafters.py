@@ -63,10 +63,15 @@ def shape(target):
             "hidden_act": "silu", "attention_bias": False}
 
 
-def write_eagle3(folder, target_folder, seed=1, original=False, reduced=True, target_width=None):
+def write_eagle3(folder, target_folder, seed=1, original=False, reduced=True, target_width=None, rope=None):
     """Reads three boundaries of the target and drafts every third token id of its vocabulary, or all of them.
 
+<<<<<<< HEAD
     `original`: in the layout of the first EAGLE-3 drafters. `target_width`: the target's width in the config.
+=======
+    `original`: in the layout of the first EAGLE-3 drafters. `target_width`: what the config says of the target.
+    `rope`: its rope_scaling, which published drafters of Llama copy from their target.
+>>>>>>> families
     """
     target = sizes_of(target_folder)
     width, layers = target["hidden_size"], target["num_hidden_layers"]
@@ -79,15 +84,16 @@ def write_eagle3(folder, target_folder, seed=1, original=False, reduced=True, ta
     weights.norm("norm", width)
     weights.matrix("lm_head", len(drafts), width)
     boundaries = {"eagle_aux_hidden_state_layer_ids": [1, layers // 2, layers - 1]}
+    sizes = {**shape(target), **({"rope_scaling": rope} if rope else {})}
     if original:
         config = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "num_hidden_layers": 1,
                   "draft_vocab_size": len(drafts), "eagle_config": boundaries, "norm_before_residual": True,
-                  **shape(target)}
+                  **sizes}
     else:
         config = {"architectures": ["Eagle3Speculator"], "speculators_model_type": "eagle3",
                   "draft_vocab_size": len(drafts), **boundaries, "norm_before_residual": True,
                   "target_hidden_size": target_width,
-                  "transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1, **shape(target)}}
+                  "transformer_layer_config": {"model_type": "llama", "num_hidden_layers": 1, **sizes}}
     if not reduced:
         return finish(folder, config, weights)
     offsets = [token - i for i, token in enumerate(drafts)]

@@ -23,9 +23,9 @@ Grammar grammar_of(bool required, const std::string& answer_schema = "") {
   rules.tools_json = kTools, rules.format = &kLlama3JsonFormat, rules.required = required;
   rules.answer_schema = answer_schema;
   const GrammarCompiler compiler(tokenizer(), {1, 106, 50});
-  Result<Grammar> grammar = compiler.tool_calls(rules);
+  Result<std::shared_ptr<const Grammar>> grammar = compiler.tool_calls(rules);
   EXPECT_TRUE(grammar.ok()) << grammar.error().message;
-  return std::move(*grammar);
+  return **grammar;
 }
 
 /// True if the tokens of `text` are allowed in sequence, followed by the end.
