@@ -60,7 +60,9 @@ void Scheduler::score(Job& job) {
 
 void Scheduler::post_pieces(Job& job, std::vector<AnswerEvent> pieces) {
   for (AnswerEvent& piece : pieces) {
-    job.mailbox->post({std::move(piece)});
+    Event event;
+    static_cast<AnswerEvent&>(event) = std::move(piece);
+    job.mailbox->post(std::move(event));
   }
 }
 

@@ -66,12 +66,8 @@ def shape(target):
 def write_eagle3(folder, target_folder, seed=1, original=False, reduced=True, target_width=None, rope=None):
     """Reads three boundaries of the target and drafts every third token id of its vocabulary, or all of them.
 
-<<<<<<< HEAD
     `original`: in the layout of the first EAGLE-3 drafters. `target_width`: the target's width in the config.
-=======
-    `original`: in the layout of the first EAGLE-3 drafters. `target_width`: what the config says of the target.
     `rope`: its rope_scaling, which published drafters of Llama copy from their target.
->>>>>>> families
     """
     target = sizes_of(target_folder)
     width, layers = target["hidden_size"], target["num_hidden_layers"]

@@ -18,14 +18,14 @@ const Tokenizer& tokenizer() {
   return kTokenizer;
 }
 
-Grammar grammar_of(bool required, const std::string& answer_schema = "") {
+std::shared_ptr<const Grammar> grammar_of(bool required, const std::string& answer_schema = "") {
   ToolCallRules rules;
   rules.tools_json = kTools, rules.format = &kLlama3JsonFormat, rules.required = required;
   rules.answer_schema = answer_schema;
   const GrammarCompiler compiler(tokenizer(), {1, 106, 50});
   Result<std::shared_ptr<const Grammar>> grammar = compiler.tool_calls(rules);
   EXPECT_TRUE(grammar.ok()) << grammar.error().message;
-  return **grammar;
+  return *grammar;
 }
 
 /// True if the tokens of `text` are allowed in sequence, followed by the end.
@@ -43,7 +43,8 @@ bool accepts(const Grammar& grammar, const std::string& text) {
 }
 
 TEST(Llama3JsonFormat, ARequiredCallFollowsTheSchemas) {
-  const Grammar grammar = grammar_of(true);
+  const std::shared_ptr<const Grammar> shared = grammar_of(true);
+  const Grammar& grammar = *shared;
   EXPECT_TRUE(accepts(grammar, R"({"name": "get_weather", "parameters": {"city": "Oslo", "days": 2}})"));
   EXPECT_TRUE(accepts(grammar, R"({"name": "now", "parameters": {}})"));
   EXPECT_FALSE(accepts(grammar, R"({"name": "get_weather", "parameters": {"days": 2}})"));
@@ -54,15 +55,18 @@ TEST(Llama3JsonFormat, ARequiredCallFollowsTheSchemas) {
 }
 
 TEST(Llama3JsonFormat, AnAnswerIsTextOrACall) {
-  const Grammar grammar = grammar_of(false);
+  const std::shared_ptr<const Grammar> shared = grammar_of(false);
+  const Grammar& grammar = *shared;
   EXPECT_TRUE(accepts(grammar, "text with {} braces"));
   EXPECT_TRUE(accepts(grammar, R"({"name": "now", "parameters": {}})"));
   EXPECT_FALSE(accepts(grammar, R"({"name": "other"})")) << "what begins like a call is one";
 }
 
 TEST(Llama3JsonFormat, AnAnswerOfASchemaOrACall) {
-  const Grammar grammar = grammar_of(false, R"({"type":"object","properties":{"n":{"type":"integer"}},
+  const std::shared_ptr<const Grammar> shared =
+      grammar_of(false, R"({"type":"object","properties":{"n":{"type":"integer"}},
     "required":["n"],"additionalProperties":false})");
+  const Grammar& grammar = *shared;
   EXPECT_TRUE(accepts(grammar, R"({"n": 5})"));
   EXPECT_TRUE(accepts(grammar, R"({"name": "now", "parameters": {}})"));
   EXPECT_FALSE(accepts(grammar, "text"));
