@@ -36,7 +36,8 @@ bool accepts(const Grammar& grammar, const std::string& text) {
     EXPECT_TRUE(matcher.mask(mask).ok());
     return (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1U) != 0;
   };
-  for (const int32_t id : std::move(tokenizer().encode(text, false)).value()) {
+  const std::vector<int32_t> ids = std::move(tokenizer().encode(text, false)).value();
+  for (const int32_t id : ids) {
     if (!allows(id) || !matcher.consume({&id, 1}).ok()) return false;
   }
   return allows(50);
