@@ -13,7 +13,8 @@ const Tokenizer& tiny() {
   return *loaded;
 }
 
-const char* const kNames[] = {"R", "C", "B", "A", "E"};
+/// By AnswerEvent::Kind, up to the kinds that an Answer makes.
+const char* const kNames[] = {"p", "t", "C", "R", "B", "A", "E"};
 
 /// Events as "R:reasoning;C:content;", joined by kind.
 std::string shown(Answer& answer, const std::string& text) {

@@ -67,7 +67,7 @@ std::string shown(const ChatFormat& format, const std::string& text, bool starts
   std::string out;
   std::optional<AnswerEvent::Kind> kind;
   for (const AnswerEvent& event : all) {
-    if (kind != event.kind) out += "RCBAE"[static_cast<size_t>(event.kind)] + std::string(":");
+    if (kind != event.kind) out += "ptCRBAE"[static_cast<size_t>(event.kind)] + std::string(":");
     kind = event.kind;
     out += event.text;
   }

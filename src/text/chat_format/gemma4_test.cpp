@@ -59,7 +59,7 @@ std::string shown(const std::string& text, bool starts_in_reasoning = false) {
   std::string all;
   for (size_t i = 0; i < events.size(); ++i) {
     const bool same = i > 0 && events[i].kind == events[i - 1].kind;
-    if (!same) all += "RCBAE"[static_cast<size_t>(events[i].kind)] + std::string(":");
+    if (!same) all += "ptCRBAE"[static_cast<size_t>(events[i].kind)] + std::string(":");
     all += events[i].text;
   }
   return all;
