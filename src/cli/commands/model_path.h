@@ -1,6 +1,6 @@
 // Finds the model: --model, which is a folder, a GGUF file, a folder that holds one, ORG/NAME or a name of
-// `foretoken models`; else the shipped model next to the program, in its install folder or in the source tree.
-// A kNotFound error lists the searched folders, or the command that fetches the model.
+// `foretoken models`; else the shipped model next to the program, in its install folder or in the source
+// tree. A kNotFound error lists the searched folders, or the command that fetches the model.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Any bytes as a GGUF file of a known architecture: its configuration, names and tokenizer are made or refused.
+// Any bytes as a GGUF file of a known architecture: configuration, names and tokenizer load or are refused.
 #include <nlohmann/json.hpp>
 #include <span>
 
