@@ -64,7 +64,15 @@ void add_wrapped(std::string_view line, std::size_t columns, std::string& text) 
 }  // namespace
 
 std::size_t text_width(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, begins_character));
+  std::size_t width = 0;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text.substr(at).starts_with("\x1b[")) {
+      at = std::min(text.find('m', at), text.size());
+    } else if (begins_character(text[at])) {
+      ++width;
+    }
+  }
+  return width;
 }
 
 std::string wrapped_text(std::string_view text, std::size_t columns) {

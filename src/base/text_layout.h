@@ -1,5 +1,5 @@
 // Text that fits the width of a terminal, tables, and what else figures need to be read: widths are in
-// columns, one for each character of UTF-8.
+// columns, one for each character of UTF-8 and none for a colour ("ESC [ ... m").
 #pragma once
 
 #include <cstddef>

@@ -12,6 +12,13 @@ TEST(TextLayout, LinesBreakBetweenWordsBelowTheirDescription) {
   EXPECT_EQ(wrapped_text("  one two three", 10), "  one two\n  three");
 }
 
+TEST(TextLayout, ColoursTakeNoColumns) {
+  EXPECT_EQ(text_width("\x1b[32mgood\x1b[0m  \u00e9"), 7);
+  EXPECT_EQ(text_width("\x1b["), 0);
+  EXPECT_EQ(wrapped_text("\x1b[32mgood  \x1b[0mone two three", 13),
+            "\x1b[32mgood  \x1b[0mone two\n      three");
+}
+
 TEST(TextLayout, AWordThatIsTooLongStaysWholeAndNothingIsLost) {
   EXPECT_EQ(wrapped_text("see /a/very/long/path now", 8), "see\n/a/very/long/path\nnow");
   const std::string text = "  --flag VALUE   What it does, its values and its default: 12\n\nAfter it.\n";

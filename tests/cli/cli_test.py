@@ -8,14 +8,18 @@ Every test gives one short run; the shipped model is used.
 import json
 import os
 import pathlib
+import pty
+import re
 import shutil
 import signal
 import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 import unittest
+from fcntl import ioctl
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "assets" / "qwen3.5-tiny"
@@ -139,6 +143,37 @@ class Usage(CliTest):
         config.write_text("threads = 1\nthreads == 2\n")
         self.expect_error(2, "c.toml line 2", "run", "-p", "a", "--config", str(config))
         self.expect_error(2, "nowhere.toml", "run", "-p", "a", "--config", "/nowhere.toml")
+
+
+class Width(CliTest):
+    """Reports fit the terminal: lines break between words, and only there."""
+
+    def shown(self, columns, *words):
+        """The lines of a terminal with so few columns, before the terminal itself would break them."""
+        ours, theirs = pty.openpty()
+        ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        process = subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=theirs, stderr=theirs,
+                                   env={**self.environment, "TERM": "xterm"})
+        os.close(theirs)
+        text = b""
+        try:
+            while more := os.read(ours, 65536):
+                text += more
+        except OSError:  # the other end is closed
+            pass
+        os.close(ours)
+        self.assertEqual(process.wait(60), 0, text)
+        lines = text.decode().replace("\r\n", "\n").split("\n")
+        return [re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", line.split("\r")[-1]) for line in lines]
+
+    def test_lines_of_reports_fit(self):
+        for columns in (60, 80):
+            for words in (("inspect",), ("doctor", "--no-probe"), ("models",), ("bench", "--quick", "--pairs", "1"),
+                          ("run", "-n", "8", "Hello")):
+                for line in self.shown(columns, *words):
+                    with self.subTest(columns=columns, command=words[0], line=line):
+                        longest = max(map(len, line.split()), default=0)
+                        self.assertTrue(len(line) <= columns or longest > columns // 2)
 
 
 class BadInput(CliTest):

@@ -143,6 +143,7 @@ std::string indented(const std::string& text) {
 }
 
 void show_quick(const BenchPrompt& prompt, const BenchCase& bench_case, Terminal& terminal) {
+  terminal.wraps();
   terminal.out("\n");
   terminal.out(Style::kBold, prompt.name);
   terminal.out(fmt::format(
@@ -163,6 +164,8 @@ void show_quick(const BenchPrompt& prompt, const BenchCase& bench_case, Terminal
 
 void show_summary(const BenchReport& report, Terminal& terminal) {
   const BenchSummary summary = summarise(report);
+  terminal.flush();  // the table before it keeps its columns
+  terminal.wraps();
   terminal.out(fmt::format("\n{} on {}\n", report.model, report.backend));
   terminal.out(fmt::format("plain {:.1f} tokens/s, speculative {:.1f} tokens/s: ",
                            summary.plain.tokens_per_second(), summary.speculative.tokens_per_second()));

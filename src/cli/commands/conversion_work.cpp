@@ -206,6 +206,7 @@ void show_conversion(const ConversionReport& report, bool json, Terminal& termin
   if (report.files_kept > 0)
     text += fmt::format("{} complete file(s) of an earlier run were kept\n", report.files_kept);
   for (const std::string& note : report.notes) text += note + "\n";
+  terminal.wraps();
   terminal.out(text);
 }
 

@@ -105,6 +105,7 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
     if (card->copy_gb_per_s > 0) text += fmt::format(", copies {:.0f} GB/s", card->copy_gb_per_s);
     rows.push_back({"GPU memory", text});
   }
+  terminal.wraps();
   terminal.out(table_text(rows));
   terminal.out("\n");
   for (const Finding& finding : findings) {

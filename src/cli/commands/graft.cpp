@@ -35,6 +35,7 @@ void show(const GraftReport& report, bool json, Terminal& terminal) {
                  "\n");
     return;
   }
+  terminal.wraps();
   for (const std::string& note : report.notes) terminal.out(note + "\n");
   terminal.out(fmt::format("{} now drafts for {}; stored in {}\n",
                            report.drafter == "mtp" ? "the MTP head" : report.drafter, report.model,

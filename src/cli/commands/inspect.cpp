@@ -82,6 +82,7 @@ void show(const Inspection& found, Terminal& terminal) {
                                        found.packed_cache.files == 1 ? "" : "s",
                                        size(found.packed_cache.bytes), found.packed_cache.folder)});
   }
+  terminal.wraps();
   terminal.out(table_text(rows));
   if (!found.program.empty()) terminal.out("\n" + found.program);
 }
@@ -116,6 +117,7 @@ int show_tier(const Options& options, const Assessment& found, Terminal& termina
     std::vector<std::vector<std::string>> rows = {
         {"model", options.name()}, {"tier", std::string(tier_name(found.tier))}, {"reason", found.reason}};
     if (!found.next.empty()) rows.push_back({"next", found.next});
+    terminal.wraps();
     terminal.out(table_text(rows));
   }
   return options.require.empty() ? 0 : 1;

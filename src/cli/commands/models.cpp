@@ -57,6 +57,7 @@ void show(const Library& library, Terminal& terminal) {
   const bool only_shipped = std::ranges::all_of(
       library.models, [](const KnownModel& model) { return model.found.place == kShippedPlace; });
   if (only_shipped) {
+    terminal.wraps();
     terminal.out(fmt::format(
         "no models on this machine{}; fetch one: foretoken pull ORG/NAME, or run foretoken start\n",
         library.models.empty() ? "" : fmt::format(" but {}, which comes with the program", kShippedModel)));
@@ -78,6 +79,8 @@ void show(const Library& library, Terminal& terminal) {
   const std::size_t columns =
       terminal.out_is_terminal() ? static_cast<std::size_t>(terminal.columns()) : std::string::npos;
   terminal.out(fitted_table(std::move(rows), {kLastUse, kFamily, kPlace, kWeights, kDraftedBy}, columns));
+  terminal.flush();
+  terminal.wraps();
   for (const KnownModel& model : library.models) {
     if (model.assessment.runs()) continue;
     terminal.out(fmt::format("\n{}: {}{}", model.found.name, model.assessment.reason,

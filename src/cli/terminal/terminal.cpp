@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <utility>
 
 #include "base/printable.h"
 #include "base/text_layout.h"
@@ -41,6 +42,15 @@ std::string with_whole_commands(std::string text, std::size_t columns) {
     if (text_width(std::string_view(first, last)) <= columns) std::replace(first, last, ' ', kFixedBlank);
   }
   return text;
+}
+
+/// Lines that fit the width of the terminal `file`.
+std::string wrapped_for(int file, std::string lines) {
+  constexpr int kMinColumns = 20;
+  const auto columns = static_cast<std::size_t>(std::max(columns_of(file), kMinColumns));
+  lines = wrapped_text(with_whole_commands(std::move(lines), columns), columns);
+  std::ranges::replace(lines, kFixedBlank, ' ');
+  return lines;
 }
 
 }  // namespace
@@ -81,6 +91,7 @@ std::string Terminal::styled(Style style, std::string_view text, bool colour) {
 }
 
 void Terminal::flush() {
+  if (std::exchange(wraps_, false) && out_tty_) buffer_ = wrapped_for(out_, std::move(buffer_));
   std::string_view rest = buffer_;
   while (!rest.empty() && !gone_ && status_.ok()) {
     const ssize_t written = ::write(out_, rest.data(), rest.size());
@@ -105,13 +116,8 @@ void Terminal::err(std::string_view text) {
 }
 
 void Terminal::sentence(std::string_view text, Style style) {
-  constexpr int kMinColumns = 20;
-  const auto columns = static_cast<std::size_t>(std::max(columns_of(err_), kMinColumns));
   std::string lines = printable(text);
-  if (err_tty_) {
-    lines = wrapped_text(with_whole_commands(std::move(lines), columns), columns);
-    std::ranges::replace(lines, kFixedBlank, ' ');
-  }
+  if (err_tty_) lines = wrapped_for(err_, std::move(lines));
   err(style, lines);
   err("\n");
 }

@@ -25,6 +25,8 @@ class Terminal {
 
   void out(std::string_view text) { buffer_.append(text); }
   void out(Style style, std::string_view text) { buffer_.append(styled(style, text, out_colour_)); }
+  /// The lines written until the next flush() break between words on a terminal: for reports, not for JSON.
+  void wraps() { wraps_ = true; }
   void flush();
   void err(std::string_view text);
   void err(Style style, std::string_view text) { err(styled(style, text, err_colour_)); }
@@ -44,7 +46,7 @@ class Terminal {
 
   int out_, err_;
   bool out_tty_, err_tty_, out_colour_, err_colour_;
-  bool quiet_ = false, gone_ = false;
+  bool quiet_ = false, gone_ = false, wraps_ = false;
   std::string buffer_;
   Status status_;
 };
