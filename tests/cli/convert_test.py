@@ -179,8 +179,8 @@ class Gguf(ConvertTest):
 
     def test_refusals(self):
         file = self.folder / "tiny.gguf"
-        write_gguf(file, self.tensors, BF16, architecture="llama")
-        self.assertIn(b"found 'llama'", self.run_program("convert", file, self.out).stderr)
+        write_gguf(file, self.tensors, BF16, architecture="gpt2")
+        self.assertIn(b"found 'gpt2'", self.run_program("convert", file, self.out).stderr)
         file.write_bytes(b"GGUF" + bytes(40))
         self.assertIn(b"version 0", self.run_program("convert", file, self.out).stderr)
 

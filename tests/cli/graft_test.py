@@ -198,7 +198,7 @@ class Refused(GraftTest):
     def test_a_folder_of_something_else(self):
         self.headless(SHIPPED, "quant")
         (self.models / "text").mkdir()
-        (self.models / "text/config.json").write_text('{"model_type": "llama"}')
+        (self.models / "text/config.json").write_text('{"model_type": "gpt2"}')
         self.refused("is neither a checkpoint nor a drafter of quant", "--head", self.models / "text", "--onto",
                      "quant")
 

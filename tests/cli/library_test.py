@@ -55,7 +55,7 @@ class Models(LibraryTest):
         (self.models / "no-head/config.json").write_text(json.dumps(config))
         weights = self.add("short") / "model.safetensors"
         os.truncate(weights, 1_000_000)
-        (self.add("other") / "config.json").write_text('{"model_type":"llama","architectures":["LlamaForCausalLM"]}')
+        (self.add("other") / "config.json").write_text('{"model_type":"gpt2","architectures":["GPT2LMHeadModel"]}')
         (self.models / "odd").mkdir()
         (self.models / "odd/config.json").write_text("[[[")
         found = {m["name"]: m for m in self.json("models")["models"]}
@@ -65,7 +65,7 @@ class Models(LibraryTest):
                           "qwen3.5-tiny": "compatible"})
         self.assertEqual(found["good"]["drafted_by"], "MTP head")
         self.assertEqual(found["good"]["delete"], "foretoken models rm good")
-        self.assertIn("LlamaForCausalLM", found["other"]["reason"])
+        self.assertIn("GPT2LMHeadModel", found["other"]["reason"])
         shown = self.expect(0, "models").stdout.decode()
         for words in ("4-bit affine", "compatible", "today", "has 1000000 of", "models rm"):
             self.assertIn(words, shown)
@@ -149,7 +149,7 @@ class Tools(LibraryTest):
         self.assertEqual(self.json("inspect", "little")["tier"], "compatible")
 
     def test_inspect_tells_of_what_does_not_run(self):
-        (self.add("other") / "config.json").write_text('{"model_type":"llama","architectures":["LlamaForCausalLM"]}')
+        (self.add("other") / "config.json").write_text('{"model_type":"gpt2","architectures":["GPT2LMHeadModel"]}')
         found = self.json("inspect", "other")
         self.assertEqual((found["tier"], found["runs"]), ("incompatible", False))
         self.expect(1, "inspect", "other", "--require", "runs")

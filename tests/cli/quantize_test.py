@@ -351,8 +351,8 @@ class Refused(QuantizeTest):
             self.write_source()
             self.refused(1, "layers.0.mlp.up_proj.weight: has an infinity or a NaN", self.source, self.out)
         self.assertFalse((self.out / "config.json").exists())
-        self.write_source(model_type="llama")
-        self.refused(1, "found 'llama'", self.source, self.out)
+        self.write_source(model_type="gpt2")
+        self.refused(1, "found 'gpt2'", self.source, self.out)
 
 
 MLX = all(importlib.util.find_spec(name) for name in ("mlx", "mlx_lm", "numpy"))

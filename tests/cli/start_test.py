@@ -294,13 +294,13 @@ class Paths(StartTest):
         shutil.copytree(SHIPPED, self.folder / "dumb")
         (self.folder / "dumb/tokenizer.json").unlink()
         (self.models / "other").mkdir()
-        (self.models / "other/config.json").write_text('{"model_type":"llama","architectures":["LlamaForCausalLM"]}')
+        (self.models / "other/config.json").write_text('{"model_type":"gpt2","architectures":["GPT2LMHeadModel"]}')
         screen = self.start("--fresh")
         screen.wait("[1] ")
         screen.send(UP + ENTER)
         for typed, words in ((self.folder / "empty", "does not run: config.json is missing"),
                              (self.folder / "dumb", "does not run: tokenizer.json is missing"),
-                             (self.models / "other", "LlamaForCausalLM"), ("other", "LlamaForCausalLM")):
+                             (self.models / "other", "GPT2LMHeadModel"), ("other", "GPT2LMHeadModel")):
             screen.wait("a folder, ORG/NAME or a name: ")
             screen.send(f"{typed}\n")
             screen.wait(words)

@@ -303,9 +303,9 @@ class Refusals(PullTest):
                 self.expect_error("the hub sent an unexpected answer", hub)
 
     def test_an_architecture_that_does_not_run_is_not_fetched(self):
-        self.files["config.json"] = b'{"model_type": "llama", "architectures": ["LlamaForCausalLM"]}'
+        self.files["config.json"] = b'{"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}'
         hub = self.start_hub()
-        self.assertIn("LlamaForCausalLM", self.expect_error("--force fetches them", hub))
+        self.assertIn("GPT2LMHeadModel", self.expect_error("--force fetches them", hub))
         self.assertEqual([r for r in hub.requests if r.range or sha256(self.files["model.safetensors"]) in r.path], [])
         self.expect(0, hub, "--force")
         self.check_whole(hub)

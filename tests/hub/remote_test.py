@@ -143,7 +143,7 @@ class Inspect(RemoteTest):
         self.assertIn(f"foretoken pull {REPO}", json.dumps(there))
 
     def test_what_does_not_run_is_said_before_it_is_fetched(self):
-        config = json.dumps({"model_type": "llama", "architectures": ["LlamaForCausalLM"]}).encode()
+        config = json.dumps({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]}).encode()
         self.start_hub({"config.json": config, "model.safetensors": WEIGHTS})
         found = self.json("inspect", "--remote", REPO)
         self.assertEqual((found["tier"], found["name"]), ("incompatible", REPO))
@@ -210,7 +210,7 @@ class Graft(RemoteTest):
 
     def test_a_drafter_of_its_own_must_be_pulled(self):
         self.headless(ODD)
-        self.start_hub({"config.json": b'{"model_type": "llama"}', "model.safetensors": WEIGHTS})
+        self.start_hub({"config.json": b'{"model_type": "gpt2"}', "model.safetensors": WEIGHTS})
         said = self.run_program(2, "graft", "--head", REPO, "--onto", "quant").stderr.decode()
         self.assertIn(f"foretoken pull {REPO}", said)
 

@@ -63,11 +63,11 @@ TEST_F(Tiers, WhatDoesNotRunSaysWhy) {
   summary.problem.clear();
   summary.foreign = true, summary.quantisation = "4-bit gptq";
   EXPECT_EQ(assess(summary, "m", false).tier, Tier::kConvertible);
-  summary.config = R"({"model_type": "llama", "architectures": ["LlamaForCausalLM"]})",
-  summary.model_type = "llama";
+  summary.config = R"({"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]})",
+  summary.model_type = "gpt2";
   const Assessment found = assess(summary, "m", false);
   EXPECT_EQ(found.tier, Tier::kIncompatible);
-  EXPECT_NE(found.reason.find("LlamaForCausalLM"), std::string::npos);
+  EXPECT_NE(found.reason.find("GPT2LMHeadModel"), std::string::npos);
   EXPECT_FALSE(found.runs());
 }
 

@@ -200,6 +200,25 @@ void check_supported(KeyReader& text) {
   }
 }
 
+/// Drafters, reward models and embedding models have the model_type of their original.
+Status check_architecture(KeyReader& top) {
+  for (const char* key : {"draft_vocab_size", "speculators_model_type"}) {
+    if (top.find(key) != nullptr) {
+      return Error{
+          Code::kUnsupported,
+          top.where() + ": " + key + ": found a drafter; give it with --drafter NAME=DIR and its target"};
+    }
+  }
+  const json* list = top.find("architectures");
+  if (list == nullptr || !list->is_array() || list->empty()) return {};
+  const auto* name = list->front().get_ptr<const std::string*>();
+  if (name == nullptr || name->ends_with("ForCausalLM") || name->ends_with("ForConditionalGeneration"))
+    return {};
+  return Error{Code::kUnsupported, top.where() + ": architectures: expected a model ForCausalLM, found " +
+                                       format::in_quotes(*name) +
+                                       "; give a drafter with --drafter NAME=DIR and its target"};
+}
+
 /// By the model type of the text, which a nested config tells again.
 Result<const Variant*> find_variant(KeyReader& text, const std::string& model_type) {
   const std::string type = text.text("model_type", model_type == "mistral3" ? "mistral" : model_type);
@@ -223,6 +242,7 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
   const json& object = nested ? top.object("text_config") : root;
   KeyReader text(object, nested ? files.path + ": text_config" : files.path);
   FT_TRY(top.status());
+  FT_TRY(check_architecture(top));
   FT_ASSIGN(const Variant* variant, find_variant(text, model_type));
 
   c.sizes = blocks::read_sizes(text, variant->defaults);

@@ -91,6 +91,16 @@ TEST(LlamaConfig, AnInnerConfigOfMistral3NamesItsOwnType) {
             std::string::npos);
 }
 
+TEST(LlamaConfig, ADrafterOrARewardModelIsNotTakenForItsOriginal) {
+  for (const char* name : {"LlamaForCausalLMEagle3", "DFlashDraftModel", "Qwen3ForSequenceClassification"}) {
+    const std::string message =
+        message_of(of_type("qwen3", R"("architectures":[")" + std::string(name) + "\"]"));
+    EXPECT_NE(message.find(name), std::string::npos) << message;
+  }
+  EXPECT_TRUE(of_type("qwen3", R"("architectures":["Qwen3ForCausalLM"])").ok());
+  EXPECT_NE(message_of(of_type("llama", R"("draft_vocab_size":32000)")).find("--drafter"), std::string::npos);
+}
+
 TEST(LlamaConfig, EndsAndSamplingComeFromAllFiles) {
   const auto config = parse(R"({"model_type":"llama","eos_token_id":2})", "llama",
                             R"({"eos_token_id":[9,8],"do_sample":true,"temperature":0.6,"top_p":0.9})");
