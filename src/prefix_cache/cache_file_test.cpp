@@ -79,7 +79,7 @@ class CacheFile : public testing::Test {
   }
 
   fs::path path_;
-  DiskStore store_{fs::temp_directory_path()};
+  mutable DiskStore store_{fs::temp_directory_path()};
   std::atomic<bool> stop_{false};
 };
 

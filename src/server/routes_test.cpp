@@ -30,7 +30,9 @@ TEST(Routes, EachHasOneThatAnswersItAndOnlyThePageAndHealthNeedNoKey) {
     const int by_body = (route.decode != nullptr ? 1 : 0) + (route.reply != nullptr ? 1 : 0);
     EXPECT_EQ(by_body, route.endpoint == Endpoint::kByBody ? 1 : 0) << route.pattern;
     EXPECT_EQ(route.needs_key, route.pattern != "/" && route.pattern != "/health") << route.pattern;
-    if (by_body > 0) EXPECT_EQ(route.methods, "POST") << route.pattern;
+    if (by_body > 0) {
+      EXPECT_EQ(route.methods, "POST") << route.pattern;
+    }
   }
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/checksum.h"
 #include "base/json.h"
+#include "base/machine_facts.h"
 #include "base/mapped_file.h"
 #include "base/system.h"
 #include "cli/args/api_keys.h"

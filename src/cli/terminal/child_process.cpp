@@ -160,6 +160,13 @@ Result<ChildProcess> ChildProcess::start(const ChildOptions& options) {
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
     : pid_(std::exchange(other.pid_, -1)), out_(std::exchange(other.out_, -1)), status_(other.status_) {}
 
+ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
+  std::swap(pid_, other.pid_);
+  std::swap(out_, other.out_);
+  std::swap(status_, other.status_);
+  return *this;
+}
+
 ChildProcess::~ChildProcess() {
   constexpr double kGraceS = 5;
   if (pid_ > 0 && out_ >= 0) stop(kGraceS);

@@ -27,7 +27,7 @@ class ChildProcess {
  public:
   static Result<ChildProcess> start(const ChildOptions& options);
   ChildProcess(ChildProcess&& other) noexcept;
-  ChildProcess& operator=(ChildProcess&&) = delete;
+  ChildProcess& operator=(ChildProcess&& other) noexcept;
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
   ~ChildProcess();  // stops a background program that still runs
