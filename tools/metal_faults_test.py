@@ -86,7 +86,8 @@ class Faults(unittest.TestCase):
             twin = [copy / "src/backends/metal/twin/kernels.cpp", copy / "src/backends/metal/twin/fibres.cpp"]
             twin.append(ROOT / "src/backends/fibre_context.cpp")
             command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O1", "-ffp-contract=off", "-w"]
-            command += ["-DFMT_HEADER_ONLY", "-I", folder, "-I", str(ROOT), *map(str, twin), str(copy / "probe.cpp")]
+            command += ["-DFMT_HEADER_ONLY", "-I", str(copy / "src"), "-I", str(ROOT / "src")]
+            command += [*map(str, twin), str(copy / "probe.cpp")]
             command += ["-o", str(copy / "probe")]
             # Fibres have separate stacks, which the sanitizer's marks do not follow.
             command += ["-fsanitize=address", "--param", "asan-stack=0"] if sanitizer else []

@@ -17,6 +17,7 @@ from pathlib import Path
 from cpp_source import blank_literals
 
 KERNELS = "src/backends/metal/kernels"
+INCLUDED = "backends/metal/kernels"
 RULES = [
     (r"\bdouble\b", "Metal has no double"),
     (r"\bstatic\b", "a kernel has no static variable"),
@@ -66,16 +67,17 @@ def check_address_spaces(root):
     if clang is None:
         print("metal_text: address spaces need clang; skipped")
         return []
-    lines = [f'#include "{KERNELS}/{name}.h"' for name in ("linear", "norm", "elementwise", "state", "draft")]
+    lines = [f'#include "{INCLUDED}/{name}.h"' for name in ("linear", "norm", "elementwise", "state", "draft")]
     lines += [
         "#define FT_PLAIN(name) auto* const use_##name = &name;",
         "#define FT_INSTANCE(name, ...) auto* const use_##name = &__VA_ARGS__;",
-        f'#include "{KERNELS}/list.inc"',
+        f'#include "{INCLUDED}/list.inc"',
     ]
     with tempfile.NamedTemporaryFile("w", suffix=".cpp") as source:
         source.write("\n".join(lines) + "\n")
         source.flush()
-        command = [clang, "-std=c++17", "-fsyntax-only", "-DFT_CHECK", "-I", str(root), "-Wno-unknown-attributes"]
+        command = [clang, "-std=c++17", "-fsyntax-only", "-DFT_CHECK", "-Wno-unknown-attributes"]
+        command += ["-I", str(root / "src")]
         done = subprocess.run(
             [*command, "-Wno-ignored-attributes", source.name], capture_output=True, text=True, check=False
         )

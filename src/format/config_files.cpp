@@ -23,7 +23,9 @@ Result<JsonDocument> object_or_empty(const std::string& text, const std::string&
                                    "; download the file again"};
 }
 
+/// A GGUF file has all of them in its metadata.
 std::string sibling(const std::string& path, const char* name) {
+  if (path.ends_with(".gguf")) return path;
   return (std::filesystem::path(path).parent_path() / name).string();
 }
 

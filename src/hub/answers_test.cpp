@@ -55,7 +55,7 @@ TEST(Answers, ARefusalSpeaksOfTheTokenThatWasSent) {
           classify(response(403, {{"x-error-code", code}, {"x-error-message", "not in the authorized list"}}),
                    "", asked);
       const std::string& said = outcome.error.message;
-      EXPECT_EQ(said.find("give a token") != std::string::npos, !sent) << said;
+      EXPECT_EQ(said.find("in HF_TOKEN or with `hf auth login`") != std::string::npos, !sent) << said;
       EXPECT_EQ(said.find("your token") != std::string::npos, sent) << said;
       EXPECT_TRUE(!sent || said.find("not in the authorized list") != std::string::npos) << said;
     }

@@ -74,9 +74,8 @@ TEST_F(Scanning, AnUnfinishedPullHasTheNameThatWasAskedFor) {
   ASSERT_EQ(found.models.size(), 1U);
   EXPECT_EQ(found.models[0].name, "org/name");
   EXPECT_EQ(found.models[0].kept_bytes, static_cast<std::int64_t>(std::string(kConfig).size()));
-  EXPECT_EQ(
-      summarise(found.models[0]).problem,
-      "its download is unfinished ( " + std::to_string(std::string(kConfig).size()) + " bytes are here");
+  EXPECT_EQ(summarise(found.models[0]).problem,
+            "its download is unfinished (" + std::to_string(std::string(kConfig).size()) + " bytes present)");
   write(repository / ".foretoken" / kCommit, "v1:Q4_K_M");
   EXPECT_EQ(scan().models[0].name, "org/name@v1:Q4_K_M");
   for (const char* bad : {"", "../x", "a b", "@"}) {

@@ -152,6 +152,7 @@ Status CacheTier::read_heads() {
   Dropped dropped;
   for (const auto& [time, name] : found) check_file(name, dropped);
   rows_.release_unneeded();
+  rows_.sweep();  // the writer has not begun
   if (dropped.damaged > 0) {
     log_warn(fmt::format("{}: {} damaged {} removed ({})", title(), dropped.damaged,
                          dropped.damaged == 1 ? "file was" : "files were", dropped.first));
@@ -221,15 +222,21 @@ std::int64_t CacheTier::size_of(const Snapshot& snapshot, std::size_t tokens) co
 }
 
 /// True if the writer can take one more; the mutex must be held. A snapshot that waits cannot leave memory,
-/// so those that wait may take half of the cache.
+/// so those that wait may take half of the cache: the oldest of them make room, since a conversation's newest
+/// snapshot serves best.
 bool CacheTier::takes(const std::string& name, std::int64_t bytes) {
   if (stopping_ || bytes > options_.limit_bytes || steady_ns() < rest_until_ns_) return false;
   if (writing_ == name) return false;
   for (const Offered& offered : waiting_) {
     if (offered.name == name) return false;
   }
-  return waiting_.size() < kMaxWaiting &&
-         (waiting_bytes_ == 0 || waiting_bytes_ + bytes <= snapshots_->max_bytes() / 2);
+  const auto fits = [&] { return waiting_bytes_ + bytes <= snapshots_->max_bytes() / 2; };
+  while (!waiting_.empty() && (waiting_.size() >= kMaxWaiting || !fits())) {
+    waiting_bytes_ -= waiting_.front().bytes;
+    done_.push_back(std::move(waiting_.front().snapshot));
+    waiting_.pop_front();
+  }
+  return waiting_bytes_ == 0 || fits();
 }
 
 void CacheTier::collect() {

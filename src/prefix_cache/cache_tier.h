@@ -2,15 +2,15 @@
 // that a restart begins warm, or in this machine's memory, for a device whose own memory is small
 // (prefix_cache/cache_store.h). Rows that snapshots share are stored once (prefix_cache/shared_rows.h). The
 // cache offers what it stores. One thread writes it as NAME.part straight from the snapshot, syncs and
-// renames, so a killed program leaves only whole files. The engine never waits when it stores; a snapshot
-// that the backlog has no room for is not written. If the tier has a longer prefix of a prompt than the
-// snapshots, the engine thread may read it. Reading must take less time than computing it and, while other
-// answers run, less than kMaxLoadMs. A file that is damaged, or of another model, backend or program, is
-// removed, counted and logged. The least recently used files are removed when the budget is used up. One
-// process at a time has a folder (a lock). Other files in it are left alone.
-// Owner: sched/engine.h, or a test; it must end before the decoder. Thread: the engine thread; report() and
-// flush() any; one of its own writes. Errors: of open() and start(); later ones are lines in the log, and
-// serving continues without the tier.
+// renames, so a killed program leaves only whole files; the newest snapshot first. The engine never waits
+// when it stores; if the backlog has no room, its oldest snapshots are not written. If the tier has a
+// longer prefix of a prompt than the snapshots, the engine thread may read it. Reading must take less time
+// than computing it and, while other answers run, less than kMaxLoadMs. A file that is damaged, or of
+// another model, backend or program, is removed, counted and logged. The least recently used files are
+// removed when the budget is used up. One process at a time has a folder (a lock). Other files in it are
+// left alone. Owner: sched/engine.h, or a test; it must end before the decoder. Thread: the engine thread;
+// report() and flush() any; one of its own writes. Errors: of open() and start(); later ones are lines in
+// the log, and serving continues without the tier.
 #pragma once
 
 #include <atomic>

@@ -18,11 +18,12 @@ void CacheTier::write_offered() {
       lock.unlock();
       rows_.sweep();
       lock.lock();
+      changed_.notify_all();
       continue;
     }
     if (waiting_.empty()) return;
-    Offered offered = std::move(waiting_.front());
-    waiting_.pop_front();
+    Offered offered = std::move(waiting_.back());
+    waiting_.pop_back();
     writing_ = offered.name, writing_owners_ = std::move(offered.owners);
     sharing_ = std::move(offered.snapshot);  // this thread must not be the last to release it
     const Snapshot& snapshot = *sharing_;
@@ -151,7 +152,7 @@ void CacheTier::make_room(std::int64_t bytes) {
 
 void CacheTier::flush() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return waiting_.empty() && writing_.empty(); });
+  changed_.wait(lock, [this] { return waiting_.empty() && writing_.empty() && !rows_.to_sweep(); });
 }
 
 }  // namespace ft

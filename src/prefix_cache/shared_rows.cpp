@@ -79,9 +79,11 @@ void SharedRows::sweep() {
   std::vector<std::string> gone;
   {
     const std::lock_guard lock(mutex_);
-    gone.swap(gone_);
+    gone = gone_;
   }
   for (const std::string& name : gone) store_.remove(RowGroup{name, {}, {}}.file());
+  const std::lock_guard lock(mutex_);
+  gone_.erase(gone_.begin(), gone_.begin() + std::ssize(gone));
 }
 
 SharedRows::Known SharedRows::hold(const RowGroup& group, const std::string& identity) {

@@ -209,9 +209,11 @@ TEST_F(SharedRowsTest, RowsOfOtherTokensUnderTheSameNameAreNotTaken) {
   const RowGroup of_one = *RowGroups(one).next("target", kRows),
                  of_two = *RowGroups(two).next("target", kRows);
   fs::copy_file(path_ / of_two.file(), path_ / of_one.file(), fs::copy_options::overwrite_existing);
-  Life life(options_);
-  EXPECT_EQ(life.found(talk(kRows + 50)), 0);
-  EXPECT_EQ(life.found(talk(kRows + 50, 2)), kRows + 50);
+  {
+    Life life(options_);
+    EXPECT_EQ(life.found(talk(kRows + 50)), 0);
+    EXPECT_EQ(life.found(talk(kRows + 50, 2)), kRows + 50);
+  }
   // Neither does a writer take them for its own.
   fs::copy_file(path_ / of_two.file(), path_ / of_one.file(), fs::copy_options::overwrite_existing);
   Life next(options_);
@@ -251,7 +253,7 @@ TEST_F(SharedRowsTest, RandomStoresClearsEvictionsAndRestartsKeepTheBooks) {
     options_.limit_bytes = 2 * life->tier->report().bytes;  // a few conversations
     life->cache->clear();
     life->tier->flush();
-    life = std::make_unique<Life>(options_);
+    life = nullptr, life = std::make_unique<Life>(options_);
     for (int step = 0; step < 60; ++step) {
       const auto action = random() % 20;
       const Tokens tokens = talk(64 + static_cast<std::int64_t>(random() % (3 * kRows)), 1 + random() % 4);
@@ -274,6 +276,7 @@ TEST_F(SharedRowsTest, RandomStoresClearsEvictionsAndRestartsKeepTheBooks) {
       EXPECT_EQ(life->tier->report().dropped, 0);
     }
     life->cache->clear();
+    life->tier->flush();
     EXPECT_EQ(life->tier->report().bytes, 0);
   }
 }

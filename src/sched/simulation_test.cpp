@@ -133,8 +133,10 @@ class Simulation : public testing::Test {
     Storm storm;
     std::mt19937 random(seed + storm_seed());
     {
+      std::vector<CacheTier*> tiers;
+      if (folder) tiers.push_back(folder.get());
       Scheduler scheduler(*decoder, tokenizer_, *find_chat_format("qwen3_5 without a grammar of calls"),
-                          {kUnreadMs, 48, [this] { return now_ += 0.25; }, {folder.get()}});
+                          {kUnreadMs, 48, [this] { return now_ += 0.25; }, tiers});
       std::deque<std::unique_ptr<Job>> waiting;
       for (int step = 0; step < steps || !clients_.empty(); ++step) {
         now_ += static_cast<double>(random() % 20);

@@ -166,7 +166,7 @@ TEST(DepthPolicy, SaysWhy) {
   EXPECT_NE(policy.explain().find("nothing to draft"), std::string::npos) << policy.explain();
   DepthPolicy fixed(3);
   fixed.choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses);
-  EXPECT_EQ(fixed.explain(), "depth 3: as asked");
+  EXPECT_EQ(fixed.explain(), "depth 3: as requested");
 }
 
 TEST(DepthPolicy, NeverProbesWhereNothingIsAllowed) {

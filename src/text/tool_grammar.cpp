@@ -168,7 +168,12 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     start = fmt::format("{} | {}", calls, kAnswer);
   }
   std::string head = fmt::format("start: {}\n", start);
-  head += fmt::format("call: {} ({}) {}\n", tag(form.begin, tokenizer), bodies, tag(form.end, tokenizer));
+  // An answer of a schema may begin with the same brace, so that is a separate lexeme.
+  const bool shares_brace = form.whole_answer && !rules.answer_schema.empty();
+  const std::string begin = shares_brace ? fmt::format("{} {}", json_quoted(form.begin.substr(0, 1)),
+                                                       json_quoted(form.begin.substr(1)))
+                                         : tag(form.begin, tokenizer);
+  head += fmt::format("call: {} ({}) {}\n", begin, bodies, tag(form.end, tokenizer));
   if (text) {
     // Text that the parser of calls would take for one is left to the calls.
     std::string openings;

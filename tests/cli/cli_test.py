@@ -82,7 +82,7 @@ class Usage(CliTest):
     def test_wrong_flags_are_status_2(self):
         for arguments, words in (
                 (("run", "--colour"), "run: unknown flag '--colour'"),
-                (("run", "one", "two"), "run: 'two' is one word too many; write a text with spaces in quotes"),
+                (("run", "one", "two"), "run: 'two' is an extra argument; quote a text that has spaces"),
                 (("run", "one", "-p", "two", "-f", "x"), "only one of them"),
                 (("rum",), "did you mean 'run'?"),
                 (("run", "-p", "a", "--temperature", "hot"), "--temperature: expected"),
@@ -276,7 +276,7 @@ class Work(CliTest):
         for reason in reasons:  # which of them depends on what rounds cost on this machine
             self.assertRegex(reason, "tokens expected for|no depth pays|drafting paused|a probe|nothing to draft")
         asked = self.expect(0, "run", *self.PROMPT, "-n", "6", "--depth", "2", "--explain-depth", "--json")
-        self.assertIn(b"depth 2: as asked", asked.stderr)
+        self.assertIn(b"depth 2: as requested", asked.stderr)
 
     def test_drafters_depths_and_threads_change_no_token(self):
         sampled = (*self.PROMPT, "-n", "24", "--temperature", "3", "--top-k", "0", "--top-p", "1", "--seed", "5")
@@ -343,7 +343,7 @@ class Work(CliTest):
         self.assertTrue(0.99 * stored < found["tower"]["bytes"] < stored, found["tower"])
         self.assertGreater(found["memory"]["image_bytes"], 4 * 320 * (48 * 48 + 80))
         self.assertIn("vision tower:", found["program"])
-        self.assertIn(b"read by a tower of 3.35 million parameters in 10.2 bits",
+        self.assertIn(b"read by a vision tower of 3.35 million parameters in 10.2 bits",
                       self.expect(0, "doctor", "--no-probe").stdout)
         large = self.expect(0, "inspect", "--model", "synth:qwen3.5-35b-a3b?layers=1").stdout.decode()
         self.assertRegex(large, r"parameters +[\d.]+ billion, [\d.]+ (billion|million) per token")

@@ -26,7 +26,7 @@ class DraftersTest(cli_test.CliTest):
         self.assertTrue(report["identical"] and report["complete"])
         drafted = {}
         for cell in report["cells"]:
-            name = re.search(r"(\w+) depth", cell["cell"]).group(1)
+            name = re.search(r"([\w-]+) depth", cell["cell"]).group(1)
             drafted[name] = drafted.get(name, 0) + cell["drafted"]
         for name in names:
             self.assertGreater(drafted.get(name, 0), 0, f"{name} drafted nothing: {drafted}")

@@ -116,7 +116,7 @@ class AsItIs(GgufTest):
         seen = json.loads(self.answer("inspect", self.file, "--json"))
         self.assertEqual(seen["head"]["state"], "ready")
         self.assertIn("8-bit group 32", seen["quantisation"])
-        self.answer("verify", "--model", self.file, "--quick")
+        self.answer("verify", "--model", self.file, "--prompts", "1", "--tokens", "6")
         self.answer("doctor", "--model", self.file)
 
     def test_a_folder_that_holds_one_file_names_it(self):

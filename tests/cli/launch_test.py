@@ -187,7 +187,7 @@ class WithoutAServer(Launching):
         status, text = self.launch("claude", "--model", "no/such-model")
         self.assertEqual(status, 1, text)
         self.assertIn("no/such-model", text)
-        self.assertIn("foretoken models", text)
+        self.assertIn("foretoken pull no/such-model", " ".join(text.split()))
         self.assertFalse((self.folder / "report").exists())
 
     def test_another_program_on_the_port_is_left_alone(self):

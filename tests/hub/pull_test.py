@@ -223,11 +223,11 @@ class Refusals(PullTest):
             hub = self.start_hub()
             said = {"X-Error-Message": "Your request to access model org/name is awaiting a review."}
             hub.faults.append(lambda r, code=code: Answer(403, {**said, **({"X-Error-Code": code} if code else {})}))
-            without = self.expect_error("give a token", hub)
+            without = self.expect_error("in HF_TOKEN or with `hf auth login`", hub)
             self.assertNotIn("your token", without)
             words = "the account of your token has no access" if code else "your token may not read"
             with_token = self.expect_error(words, hub, HF_TOKEN="hf_secret")
-            self.assertNotIn("give a token", with_token)
+            self.assertNotIn("hf auth login", with_token)
             self.assertIn("awaiting a review", with_token)
 
     def test_a_dry_run_says_gated(self):

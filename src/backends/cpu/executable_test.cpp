@@ -402,13 +402,13 @@ TEST(CpuExecutable, SelectsIntoTheRoundsTokensAndReadsThemBack) {
 TEST(CpuExecutable, RefusesInSentences) {
   RandomWeights weights(1);
   Program wrong_group;
-  wrong_group.logits(wrong_group.linear(wrong_group.input(64), {weights.affine(16, 64, 4, 16)})[0],
+  wrong_group.logits(wrong_group.linear(wrong_group.input(64), {weights.affine(16, 64, 4, 8)})[0],
                      weights.plain(Format::kF32, 3, 16, 1));
   auto backend = std::move(make_backend({.name = "cpu", .threads = 1}).value());
   const auto refused = backend->compile(wrong_group, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::kUnsupported);
-  EXPECT_NE(refused.error().message.find("groups of 16"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("groups of 8"), std::string::npos) << refused.error().message;
   StateLayout layout;
   layout.caches = {{8, 256}};
   const auto too_large = backend->make_state(layout, {.slots = 1, .blocks = 1 << 30});

@@ -108,7 +108,7 @@ std::vector<std::string> stray_variables(const std::vector<std::string>& names,
                                          const std::vector<Command>& commands) {
   const std::string prefix = environment_name("");
   // Read by cli.cpp and cli/library, and set by the tests.
-  std::vector<std::string> known = {"CONFIG", "MODELS", "FULL", "TRAINED"};
+  std::vector<std::string> known = {"CONFIG", "MODELS", "FULL", "TRAINED", "SMOLLM2"};
   for (const Command& command : commands) {
     for (const Flag& flag : command.flags.flags()) {
       if (!flag.setting) continue;

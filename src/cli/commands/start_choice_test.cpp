@@ -12,7 +12,8 @@ TEST(StartChoice, AMacOffersWhatItsGpuMayUse) {
   const Room small = room_for_models(14 * kGb, "metal", 11'453'246'122),
              large = room_for_models(20 * kGb, "metal", 40'200'900'000);
   EXPECT_EQ(small.bytes, 11'453'246'122);
-  EXPECT_TRUE(small.sentence.starts_with("The GPU may use 11.5 GB. Metal is unmeasured")) << small.sentence;
+  EXPECT_TRUE(small.sentence.starts_with("The GPU may use 11.5 GB. Metal has not been measured"))
+      << small.sentence;
   EXPECT_NE(small.sentence.find("`foretoken verify` checks this machine"), std::string::npos);
   EXPECT_EQ(large.bytes, 20 * kGb) << "the memory is less";
   const Room refused = room_for_models(14 * kGb, "metal", 0);

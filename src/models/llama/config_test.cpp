@@ -35,7 +35,7 @@ TEST(LlamaConfig, AbsentKeysTakeTheDefaultsOfTheModelType) {
   EXPECT_FALSE(config->qkv_bias || config->o_bias || config->mlp_bias || config->qk_norm);
   EXPECT_EQ(of_type("smollm3")->rope.theta, 2e6);
   EXPECT_EQ(of_type("qwen3")->sizes.head_dim, 128);
-  EXPECT_EQ(of_type("qwen2", R"("num_attention_heads":16)")->sizes.head_dim, 256);
+  EXPECT_EQ(of_type("qwen2", R"("num_attention_heads":16,"num_key_value_heads":16)")->sizes.head_dim, 256);
 }
 
 TEST(LlamaConfig, BiasesAndNormsBelongToTheModelType) {
