@@ -12,12 +12,11 @@
 namespace ft::format {
 
 struct ShardList {
-  std::vector<std::string> shards;  // relative paths, sorted, without the sidecar
-  std::string sidecar;              // relative path, "" if there is none
-  std::string vision;               // vision.safetensors, if it exists and is not a shard
-  std::map<std::string, std::string>
-      weight_map;          // tensor -> shard, from the index; empty without an index
-  std::string index_path;  // for messages; "" without an index
+  std::vector<std::string> shards;                // relative paths, sorted, without the sidecar
+  std::string sidecar;                            // relative path, "" if there is none
+  std::string vision;                             // vision.safetensors, if it exists and is not a shard
+  std::map<std::string, std::string> weight_map;  // tensor -> shard, from the index; empty without an index
+  std::string index_path;                         // for messages; "" without an index
 };
 
 /// `head_file`: the sidecar to use instead of the directory's; empty: search for one.
