@@ -85,6 +85,13 @@ Status add_head_config(const std::string& head_directory, format::ConfigFiles& f
 }
 
 Result<Model> load_gguf(const std::string& path, const LoadOptions& options) {
+  if (!options.head_directory.empty()) {
+    return Error{
+        Code::kUnsupported,
+        fmt::format("{}: a grafted MTP head cannot be joined to a GGUF file; convert the file first: "
+                    "foretoken convert {} OUT",
+                    path, path)};
+  }
   FT_ASSIGN(gguf::ModelFile file, gguf::open_model(path));
   FT_ASSIGN(const FamilyMatch match, read_config(file.config));
   return build(format::gguf_model_name(path), match, std::move(file.checkpoint), options);

@@ -179,6 +179,13 @@ class Refused(GgufTest):
         write_file(self.file, model_keys(), [(name, 16, shape, content), *tensors[1:]])
         self.says("IQ2_XXS")
 
+    def test_a_grafted_head_is_not_ignored(self):
+        self.write()
+        self.convert(self.file, self.out)
+        done = self.run_program("graft", "--head", self.out, "--onto", self.file, "--force")
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("cannot be joined to a GGUF file", " ".join(done.stderr.decode().split()))
+
     def test_damage_is_named(self):
         keys, tensors = model_keys() + tokenizer_keys(), gguf_tensors(self.tensors, Q8_0)
         write_file(self.file, keys, tensors)

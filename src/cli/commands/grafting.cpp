@@ -22,6 +22,7 @@
 #include "cli/library/library.h"
 #include "cli/terminal/reports.h"
 #include "convert/head.h"
+#include "format/gguf/files.h"
 #include "hub/repository.h"
 #include "hub/summary.h"
 #include "models/draft_network.h"
@@ -268,6 +269,12 @@ Result<Model> load_donor(const std::string& from) {
 
 Result<GraftReport> graft_head(const GraftOptions& options, const std::string& from,
                                const std::string& onto) {
+  if (format::is_gguf_file(onto)) {
+    return Error{Code::kInvalid,
+                 fmt::format("--onto: an MTP head cannot be joined to a GGUF file; convert {} first: "
+                             "foretoken convert {} OUT",
+                             onto, onto)};
+  }
   Result<Model> donor = load_donor(from), target = load_model(onto);
   if (!donor.ok()) return model_error(donor.error());
   if (!target.ok()) return model_error(target.error());
