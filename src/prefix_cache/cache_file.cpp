@@ -49,12 +49,6 @@ std::uint64_t sum_of_sums(std::uint64_t head, std::span<const std::uint64_t> pie
 
 std::int64_t pieces_of(std::int64_t body_bytes) { return (body_bytes + kPieceBytes - 1) / kPieceBytes; }
 
-Error system_error(const char* task, int number) {
-  const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG;
-  return Error{full ? Code::kExhausted : Code::kIo,
-               fmt::format("cannot {} it: {}", task, std::strerror(number))};
-}
-
 Error corrupt(std::string why) { return Error{Code::kCorrupt, std::move(why)}; }
 
 /// The names of shared files and their checksum.
@@ -160,7 +154,7 @@ Result<std::int64_t> CacheFileWriter::finish(const CachePlace& place, const std:
                        write(std::as_bytes(std::span(sums_)), sums_at) && write(bytes_of(head), 0);
   if (written) failure_ = bytes_->sync();
   if (failure_ == ECANCELED) return Error{Code::kCancelled, "it is no longer needed"};
-  if (failure_ != 0) return system_error("write", failure_);
+  if (failure_ != 0) return cache_error("write", failure_);
   FT_TRY(store_.publish(name_, bytes_));
   finished_ = true;
   return sums_at + static_cast<std::int64_t>(sums_.size()) * kSumBytes;

@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 namespace ft {
-namespace {
 
-Error system_error(const char* task, int number) {
+Error cache_error(const char* task, int number) {
   const bool full = number == ENOSPC || number == EDQUOT || number == EFBIG || number == ENOMEM;
   return Error{full ? Code::kExhausted : Code::kIo,
                fmt::format("cannot {} it: {}", task, std::strerror(number))};
 }
+
+namespace {
 
 Error corrupt(std::string why) { return Error{Code::kCorrupt, std::move(why)}; }
 
@@ -50,7 +51,7 @@ class DiskBytes final : public CacheBytes {
     while (!out.empty()) {
       const ssize_t got = ::pread(fd_, out.data(), out.size(), offset);
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return system_error("read", errno);
+      if (got < 0) return cache_error("read", errno);
       if (got == 0) return corrupt("it is cut off");
       out = out.subspan(static_cast<std::size_t>(got));
       offset += got;
@@ -118,7 +119,7 @@ class MemoryBytes final : public CacheBytes {
 Result<std::shared_ptr<CacheBytes>> DiskStore::create(const std::string& name) {
   const int fd =
       ::open((path(name) + kPart).c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (fd < 0) return system_error("write", errno);
+  if (fd < 0) return cache_error("write", errno);
   return std::shared_ptr<CacheBytes>(std::make_shared<DiskBytes>(fd, 0));
 }
 
@@ -136,7 +137,7 @@ Result<std::shared_ptr<CacheBytes>> DiskStore::open(const std::string& name) {
   // Do not follow links, and do not wait for a pipe's writer.
   const int fd = ::open(path(name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
   if (fd < 0 && errno == ENOENT) return Error{Code::kNotFound, "it is gone"};
-  if (fd < 0) return system_error("open", errno);
+  if (fd < 0) return cache_error("open", errno);
   return take(fd);
 }
 
@@ -145,7 +146,7 @@ Result<std::shared_ptr<CacheBytes>> DiskStore::take(int fd) {
   const bool known = ::fstat(fd, &info) == 0;
   const int number = errno;
   auto bytes = std::make_shared<DiskBytes>(fd, info.st_size);
-  if (!known) return system_error("look at", number);
+  if (!known) return cache_error("look at", number);
   if (!S_ISREG(info.st_mode)) return corrupt("it is not a regular file");
   // This data decides answers, so only this user and root may have written it.
   if (info.st_uid != ::geteuid() && info.st_uid != 0) return corrupt("it belongs to another user");

@@ -18,6 +18,9 @@
 
 namespace ft {
 
+/// kExhausted for a full disk or no memory, otherwise kIo, with the system's words.
+Error cache_error(const char* task, int number);
+
 /// The bytes of one file.
 class CacheBytes {
  public:

@@ -8,12 +8,18 @@
 #include "base/json.h"
 
 namespace ft::cli {
+
+std::string key_of(const ConnectionFacts& facts) { return facts.api_key.empty() ? "none" : facts.api_key; }
+
+std::string shell_quoted(const std::string& text) {
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-/// Clients require a key; a server without keys accepts any.
-std::string key_of(const ConnectionFacts& facts) { return facts.api_key.empty() ? "none" : facts.api_key; }
 
 std::string context_of(const ConnectionFacts& facts) {
   return facts.context > 0 ? std::to_string(facts.context) : "as `foretoken serve` prints it";
@@ -21,13 +27,6 @@ std::string context_of(const ConnectionFacts& facts) {
 
 /// A string quoted for TOML, YAML and JSON alike.
 std::string quoted(const std::string& text) { return write_json(Json(text)); }
-
-/// A string quoted for a shell.
-std::string shell_quoted(const std::string& text) {
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
 
 /// The address of this server from a container on the same machine.
 std::string url_from_container(const std::string& url) {

@@ -19,6 +19,11 @@ struct ConnectionFacts {
   }  // tokens reserved for an answer
 };
 
+/// The key that clients send: they require one, and a server without keys accepts any.
+std::string key_of(const ConnectionFacts& facts);
+/// A string quoted for a shell.
+std::string shell_quoted(const std::string& text);
+
 /// The clients that connection_settings() supports.
 std::vector<std::string> connected_clients();
 

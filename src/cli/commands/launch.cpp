@@ -34,6 +34,9 @@ struct Options {
 
 /// The server that the client will use. `own`: started here, and stopped with the client.
 struct ServerInUse {
+  enum class State { kRuns, kAbsent, kPortTaken };  // kPortTaken: another program has the usual port
+
+  State state = State::kRuns;
   ConnectionFacts facts;
   std::optional<ChildProcess> own;
 };
@@ -45,9 +48,7 @@ std::string shell_word(const std::string& text) {
   constexpr std::string_view kPlain =
       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@%+,";
   if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
+  return shell_quoted(text);
 }
 
 std::string shell_text(const LaunchPlan& plan, const std::vector<std::string>& more) {
@@ -152,9 +153,7 @@ Result<ServerInUse> find_server(const Options& options, Terminal& terminal) {
     server.facts.model = options.model.empty() ? kUnknownModel : options.model;
     return server;
   }
-  server.own.reset();
-  server.facts.model.clear();  // none runs
-  server.facts.context = other ? -1 : 0;
+  server.state = other ? ServerInUse::State::kPortTaken : ServerInUse::State::kAbsent;
   return server;
 }
 
@@ -166,9 +165,8 @@ Result<int> work(const Options& options, Terminal& terminal) {
                              options.client, program_of(options.client), installation_of(options.client))};
   }
   FT_ASSIGN(ServerInUse server, find_server(options, terminal));
-  if (server.facts.model.empty()) {
-    const bool other_port = server.facts.context < 0;
-    FT_ASSIGN(server, start_server(options, other_port, terminal));
+  if (server.state != ServerInUse::State::kRuns) {
+    FT_ASSIGN(server, start_server(options, server.state == ServerInUse::State::kPortTaken, terminal));
   }
   const LaunchPlan plan = launch_plan(options.client, server.facts);
   if (options.print) {

@@ -12,9 +12,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Clients require a key; a server without keys accepts any.
-std::string key_of(const ConnectionFacts& facts) { return facts.api_key.empty() ? "none" : facts.api_key; }
-
 /// A string of TOML.
 std::string quoted(const std::string& text) { return write_json(Json(text)); }
 
