@@ -107,18 +107,15 @@ class LateState final : public State {
   void release_sliding_window(std::int32_t block) override {
     queue_->add([this, block] { inner_->release_sliding_window(block); });
   }
+  void settle() const override { queue_->drain(); }
   void read_block(std::int32_t block, std::span<std::byte> out) const override {
-    queue_->drain();
     inner_->read_block(block, out);
   }
   void write_block(std::int32_t block, std::span<const std::byte> in) override {
     queue_->drain();
     inner_->write_block(block, in);
   }
-  void read_slot(std::int32_t slot, std::span<std::byte> out) const override {
-    queue_->drain();
-    inner_->read_slot(slot, out);
-  }
+  void read_slot(std::int32_t slot, std::span<std::byte> out) const override { inner_->read_slot(slot, out); }
   void write_slot(std::int32_t slot, std::span<const std::byte> in) override {
     queue_->drain();
     inner_->write_slot(slot, in);

@@ -101,8 +101,9 @@ struct SlidingWindowPart {
 };
 
 /// The memory of a program's timelines. timeline/ decides which block and slot belongs to whom.
-/// Copies, reads and writes are in order with steps. copy_* may return before they are done. read_* and
-/// write_* wait. One second thread may read blocks and slots that no step writes meanwhile.
+/// Copies and writes are in order with steps. copy_* may return before they are done; read_* and write_* wait.
+/// Reads are not in order with steps: settle() comes before them. One second thread may read blocks and slots
+/// that no step writes meanwhile.
 class State {
  public:
   virtual ~State() = default;
@@ -111,6 +112,8 @@ class State {
   virtual std::int64_t bytes() const = 0;  // of all blocks and slots; those never used are not there yet
   virtual std::int64_t block_bytes() const = 0;
   virtual std::int64_t slot_bytes() const = 0;  // 0: a program without recurrent state
+  /// Waits for the steps and copies submitted before this call, not for later ones. Any thread.
+  virtual void settle() const {}
   /// The contents of a block or slot, [block_bytes()] or [slot_bytes()], which mean something to the same
   /// backend and layout only. A span of block_bytes() - sliding_window_part().block_bytes leaves that part
   /// out.

@@ -34,6 +34,7 @@ std::int64_t tokens_of(std::int64_t block, const Timeline::Rows& rows) {
 
 bool Timeline::write_to(ByteSink& sink, const Rows& rows) const {
   const State& state = pool_->state_;
+  state.settle();
   if (!put_value(sink, length_) || !put_value(sink, replay_) || !put_value(sink, tape_)) return false;
   if (!put_value(sink, static_cast<std::int64_t>(released_))) return false;
   std::vector<std::byte> bytes(size_of(std::max(state.block_bytes(), state.slot_bytes())));

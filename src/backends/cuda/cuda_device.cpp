@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <fmt/format.h>
 #include <map>
 #include <mutex>
@@ -49,6 +51,8 @@ bool is_final(int status) {
 
 constexpr std::int64_t kSpinNs = 20'000'000;  // a wait of more than this sleeps between two looks
 
+constexpr std::size_t kStagingBytes = std::size_t{4} << 20;  // half of the memory that reads go through
+
 class CudaGraph final : public Graph {
  public:
   CudaGraph(const Driver& driver, Handle graph, const std::atomic<bool>& lost)
@@ -71,7 +75,13 @@ class CudaDevice final : public Device {
   ~CudaDevice() override {
     if (context_ == nullptr || lost_) return;  // a lost one would never answer; the process ends soon
     driver_.cuCtxSetCurrent(context_);
-    if (stream_ != nullptr) driver_.cuStreamSynchronize(stream_), driver_.cuStreamDestroy(stream_);
+    for (Handle stream : {stream_, copies_}) {
+      if (stream != nullptr) driver_.cuStreamSynchronize(stream), driver_.cuStreamDestroy(stream);
+    }
+    for (Handle event : {settled_, arrived_[0], arrived_[1]}) {
+      if (event != nullptr) driver_.cuEventDestroy(event);
+    }
+    if (staging_ != nullptr) driver_.cuMemFreeHost(staging_);
     for (Handle event : stamps_) driver_.cuEventDestroy(event);
     for (Handle module : modules_) driver_.cuModuleUnload(module);
     driver_.cuDevicePrimaryCtxRelease(device_);
@@ -178,15 +188,38 @@ class CudaDevice final : public Device {
     if (lost_) throw BackendLost(why_lost_);
     const std::lock_guard lock(mutex_);
     bind();
-    const std::int64_t begin_ns = steady_ns();
-    for (;;) {
-      const int status = driver_.cuStreamQuery(stream_);
-      if (status != kNotReady) return require(status, "a step");
-      const std::int64_t waited_ns = steady_ns() - begin_ns;
-      if (waited_ns > patience_ns_)
-        lose(fmt::format("cuda backend: a step has not ended after {} s",
-                         static_cast<double>(patience_ns_) * 1e-9));
-      if (waited_ns > kSpinNs) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    wait_until([this] { return driver_.cuStreamQuery(stream_); }, kSpinNs);
+  }
+  void settle() override {
+    const std::lock_guard one(second_mutex_);
+    {
+      const std::lock_guard lock(mutex_);  // no event may come into a recording
+      bind_for_copy();
+      make_event(settled_);
+      require(driver_.cuEventRecord(settled_, stream_), "reading the GPU's memory");
+    }
+    wait_until([this] { return driver_.cuEventQuery(settled_); }, 0);
+  }
+  void read_settled(void* to, const void* from, std::size_t bytes) override {
+    const std::lock_guard one(second_mutex_);
+    if (lost_) throw BackendLost(why_lost_);
+    bind();
+    if (copies_ == nullptr) require(driver_.cuStreamCreate(&copies_, kStreamNonBlocking), "making a stream");
+    for (Handle& event : arrived_) make_event(event);
+    if (staging_ == nullptr) staging_ = static_cast<std::byte*>(allocate_host(2 * kStagingBytes));
+    if (staging_ == nullptr) return read_part(to, from, bytes, 0), wait_for_part(0);  // slower
+    const auto size = [&](std::size_t at) { return std::min(kStagingBytes, bytes - at); };
+    const auto read = [&](std::size_t at) {
+      const std::size_t half = at / kStagingBytes % 2;
+      if (at < bytes)
+        read_part(staging_ + half * kStagingBytes, static_cast<const std::byte*>(from) + at, size(at), half);
+    };
+    read(0);
+    for (std::size_t at = 0; at < bytes; at += kStagingBytes) {
+      const std::size_t half = at / kStagingBytes % 2;
+      read(at + kStagingBytes);
+      wait_for_part(half);
+      std::memcpy(static_cast<std::byte*>(to) + at, staging_ + half * kStagingBytes, size(at));
     }
   }
 
@@ -258,6 +291,31 @@ class CudaDevice final : public Device {
   }
 
  private:
+  /// Looks without a pause for `spin_ns`, then sleeps between two looks.
+  template <class Query>
+  void wait_until(const Query& query, std::int64_t spin_ns) const {
+    const std::int64_t begin_ns = steady_ns();
+    for (;;) {
+      const int status = query();
+      if (status != kNotReady) return require(status, "a step");
+      const std::int64_t waited_ns = steady_ns() - begin_ns;
+      if (waited_ns > patience_ns_)
+        lose(fmt::format("cuda backend: a step has not ended after {} s",
+                         static_cast<double>(patience_ns_) * 1e-9));
+      if (waited_ns > spin_ns) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+  }
+  void make_event(Handle& event) {
+    if (event == nullptr) require(driver_.cuEventCreate(&event, kEventWithoutTime), "making an event");
+  }
+  void read_part(void* to, const void* from, std::size_t bytes, std::size_t half) {
+    require(driver_.cuMemcpyDtoHAsync(to, reinterpret_cast<Address>(from), bytes, copies_),
+            "copying from the GPU");
+    require(driver_.cuEventRecord(arrived_[half], copies_), "copying from the GPU");
+  }
+  void wait_for_part(std::size_t half) {
+    wait_until([&] { return driver_.cuEventQuery(arrived_[half]); }, 0);
+  }
   /// A context is current in each thread by itself.
   void bind() const {
     thread_local Handle current = nullptr;
@@ -282,7 +340,8 @@ class CudaDevice final : public Device {
   }
   /// No call after this one reaches the driver: some would wait for ever.
   [[noreturn]] void lose(const std::string& why) const {
-    if (why_lost_.empty()) why_lost_ = why;
+    const std::lock_guard lock(lost_mutex_);
+    if (!lost_) why_lost_ = why;
     lost_ = true;
     throw BackendLost(why_lost_);
   }
@@ -359,10 +418,15 @@ class CudaDevice final : public Device {
   std::map<const char*, Handle> functions_;
   std::map<std::pair<const char*, int>, int> clusters_;  // of a kernel and its shared memory
   std::recursive_mutex mutex_;                           // copies of a second thread, and recording
+  std::mutex second_mutex_;                              // settle() and read_settled(), and these:
+  Handle copies_ = nullptr, settled_ = nullptr;          // a stream, an event
+  std::array<Handle, 2> arrived_{};                      // events: a half of the staging memory is full
+  std::byte* staging_ = nullptr;                         // [2 * kStagingBytes], pinned
   std::atomic<bool> launched_ = false;                   // a kernel, since the last copy
   bool recording_ = false;                               // a graph
   std::vector<Handle> stamps_;                           // events
   std::int64_t patience_ns_;
+  mutable std::mutex lost_mutex_;
   mutable std::atomic<bool> lost_ = false;
   mutable std::string why_lost_;  // written once, before lost_
   DeviceFacts facts_;

@@ -1,5 +1,5 @@
-// A GPU as the backend sees it: memory, one stream on which everything happens in order, kernels by name,
-// graphs. cuda_device.cpp uses NVIDIA's driver, emulator/ the C++ compiler. Copies and launches
+// A GPU as the backend sees it: memory, one stream on which everything happens in order except
+// read_settled(), kernels by name, graphs. cuda_device.cpp uses NVIDIA's driver, emulator/ the C++ compiler. Copies and launches
 // return before they are done; wait() waits for all of them. Thread: one at a time; copies and wait() from
 // any thread, also while another one records a graph. Errors: DeviceError, and BackendLost where no later
 // call can succeed; allocate() returns null where no memory is left.
@@ -71,6 +71,11 @@ class Device {
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void clear(void* to, std::size_t bytes) = 0;
   virtual void wait() = 0;
+  /// Waits for what was queued before this call, while others go on queueing. Any thread.
+  virtual void settle() = 0;
+  /// Copies out what nothing queued since settle() writes, by a second stream that does not wait for the first.
+  /// Returns when it is done. Any thread.
+  virtual void read_settled(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual void launch(const Launch& launch, const void* args) = 0;
   /// Clusters of a kernel that run at the same time: fewer than the multiprocessors suggest, for the

@@ -42,7 +42,7 @@ Status fill(Driver& driver, Find find) {
   FT_TAKE(cuMemFreeHost), FT_TAKE(cuMemcpyHtoDAsync), FT_TAKE(cuMemcpyDtoHAsync);
   FT_TAKE(cuMemcpyDtoDAsync), FT_TAKE(cuMemsetD8Async), FT_TAKE(cuStreamCreate), FT_TAKE(cuStreamDestroy);
   FT_TAKE(cuStreamSynchronize), FT_TAKE(cuStreamQuery), FT_TAKE(cuEventCreate), FT_TAKE(cuEventRecord);
-  FT_TAKE(cuEventRecordWithFlags);
+  FT_TAKE(cuEventRecordWithFlags), FT_TAKE(cuEventQuery);
   FT_TAKE(cuEventElapsedTime), FT_TAKE(cuEventDestroy), FT_TAKE(cuStreamBeginCapture),
       FT_TAKE(cuStreamEndCapture);
   FT_TAKE(cuGraphInstantiateWithFlags), FT_TAKE(cuGraphLaunch), FT_TAKE(cuGraphDestroy);

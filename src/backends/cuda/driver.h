@@ -46,7 +46,8 @@ inline constexpr int kNoDevice = 100;            // CUDA_ERROR_NO_DEVICE
 inline constexpr int kNotReady = 600;            // CUDA_ERROR_NOT_READY
 inline constexpr int kCaptureThreadLocal = 1;    // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 inline constexpr unsigned kStreamNonBlocking = 1;
-inline constexpr unsigned kEventOfAGraph = 1;  // CU_EVENT_RECORD_EXTERNAL
+inline constexpr unsigned kEventWithoutTime = 2;  // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kEventOfAGraph = 1;     // CU_EVENT_RECORD_EXTERNAL
 
 struct Driver {
   int (*cuInit)(unsigned);
@@ -75,6 +76,7 @@ struct Driver {
   int (*cuEventCreate)(Handle*, unsigned);
   int (*cuEventRecord)(Handle, Handle);
   int (*cuEventRecordWithFlags)(Handle, Handle, unsigned);
+  int (*cuEventQuery)(Handle);
   int (*cuEventElapsedTime)(float*, Handle, Handle);
   int (*cuEventDestroy)(Handle);
   int (*cuStreamBeginCapture)(Handle, int);

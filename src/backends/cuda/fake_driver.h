@@ -14,6 +14,7 @@ struct FakeDriver {
   int gpus = 1, capability = 90, init_status = 0;
   int refuse = 0;                     // the n-th allocation from now on, the host's ones included; 0: none
   int query_status = 0;               // of cuStreamQuery: what the kernels did
+  int event_status = 0;               // of cuEventQuery
   int launch_status = 0;              // of cuLaunchKernelEx
   int allocations = 0;                // that there are now
   int calls = 0;                      // of all functions

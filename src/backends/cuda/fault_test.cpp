@@ -101,6 +101,8 @@ FakeDriver::FakeDriver() {
   table.cuStreamSynchronize = good<Handle>;
   table.cuStreamQuery = [](Handle) { return ++fake->calls, fake->query_status; };
   table.cuEventCreate = handle<unsigned>;
+  table.cuEventRecord = good<Handle, Handle>;
+  table.cuEventQuery = [](Handle) { return ++fake->calls, fake->event_status; };
   table.cuEventRecordWithFlags = good<Handle, Handle, unsigned>;
   table.cuEventElapsedTime = [](float* ms, Handle, Handle) { return *ms = 0, 0; };
   table.cuEventDestroy = good<Handle>;
@@ -273,6 +275,32 @@ TEST_F(CudaFaults, AKernelThatNeverEndsLosesTheBackend) {
   } catch (const BackendLost& failure) {
     EXPECT_EQ(std::string(failure.what()), "cuda backend: a step has not ended after 0.05 s");
   }
+}
+
+TEST_F(CudaFaults, ASecondThreadReadsWhileStepsAreInFlight) {
+  const std::shared_ptr<Device> device = *open();
+  constexpr std::size_t kBytes = (std::size_t{9} << 20) + 5;  // parts of the staging memory, and a rest
+  const Memory memory(device, kBytes);
+  for (std::size_t i = 0; i < kBytes; ++i) *memory.at<unsigned char>(static_cast<int>(i)) = i * 7 % 251;
+  driver_.query_status = kNotReady;  // the first stream is never idle
+  for (const bool staged : {false, true}) {
+    std::vector<unsigned char> out(kBytes);
+    if (!staged) driver_.refuse = 1;
+    device->settle();
+    device->read_settled(out.data(), memory.at(), kBytes);
+    EXPECT_EQ(std::memcmp(out.data(), memory.at(), kBytes), 0);
+  }
+}
+
+TEST_F(CudaFaults, ASecondThreadLearnsThatTheCardIsLost) {
+  const std::shared_ptr<Device> device = *open();
+  const Memory memory(device, 64);
+  std::byte out[64];
+  device->read_settled(out, memory.at(), sizeof out);
+  driver_.event_status = 700;
+  EXPECT_THROW(device->read_settled(out, memory.at(), sizeof out), BackendLost);
+  EXPECT_THROW(device->settle(), BackendLost);
+  EXPECT_THROW(device->wait(), BackendLost);
 }
 
 TEST_F(CudaFaults, AutoSaysWhyItLeavesTheGpu) {

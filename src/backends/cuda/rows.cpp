@@ -16,8 +16,8 @@ Result<std::unique_ptr<RowStore>> CudaRows::make(std::shared_ptr<Device> device,
 }
 
 void CudaRows::read(std::int32_t first, std::span<float> out) const {
-  device_->copy_out(out.data(), row(first), out.size_bytes());
-  device_->wait();
+  device_->settle();
+  device_->read_settled(out.data(), row(first), out.size_bytes());
 }
 
 void CudaRows::write(std::int32_t first, std::span<const float> in) {

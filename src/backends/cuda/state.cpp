@@ -78,16 +78,14 @@ void CudaState::copy_slot(std::int32_t from, std::int32_t to) {
   device_->copy(slot(to), slot(from), static_cast<std::size_t>(plan_.slot_bytes));
 }
 void CudaState::read_block(std::int32_t number, std::span<std::byte> out) const {
-  device_->copy_out(out.data(), block(number), out.size());
-  device_->wait();
+  device_->read_settled(out.data(), block(number), out.size());
 }
 void CudaState::write_block(std::int32_t number, std::span<const std::byte> in) {
   device_->copy_in(block(number), in.data(), in.size());
   device_->wait();
 }
 void CudaState::read_slot(std::int32_t number, std::span<std::byte> out) const {
-  device_->copy_out(out.data(), slot(number), out.size());
-  device_->wait();
+  device_->read_settled(out.data(), slot(number), out.size());
 }
 void CudaState::write_slot(std::int32_t number, std::span<const std::byte> in) {
   device_->copy_in(slot(number), in.data(), in.size());

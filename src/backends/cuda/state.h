@@ -4,9 +4,9 @@
 //   slot   convolution rings [kRing, width], then states [value_heads][value_dim][padded key_dim], then
 //          tapes [2][kMaxTapeRows][k: key_heads, key_dim | d: value_heads, value_dim | g: value_heads],
 //          all float32
-// Owner: whoever called make_state. Thread: the engine thread; read_* and write_* may be called by one second
-// thread. They wait for what was launched before; copies do not. Errors: make() says how much memory was
-// missing.
+// Owner: whoever called make_state. Thread: the engine thread; one second thread may call settle() and read_*,
+// which use a stream of copies, so that they do not wait for steps in flight. Errors: make() says how much
+// memory was missing.
 #pragma once
 
 #include <memory>
@@ -44,6 +44,7 @@ class CudaState final : public State {
   std::int64_t bytes() const override { return static_cast<std::int64_t>(blocks_.bytes() + slots_.bytes()); }
   std::int64_t block_bytes() const override { return plan_.block_bytes; }
   std::int64_t slot_bytes() const override { return plan_.slot_bytes; }
+  void settle() const override { device_->settle(); }
   void read_block(std::int32_t block, std::span<std::byte> out) const override;
   void write_block(std::int32_t block, std::span<const std::byte> in) override;
   void read_slot(std::int32_t slot, std::span<std::byte> out) const override;

@@ -57,6 +57,8 @@ class EmulatedDevice final : public Device {
   void wait() override {
     for (const auto& [memory, bytes] : sizes_) check(static_cast<const unsigned char*>(memory), bytes);
   }
+  void settle() override {}
+  void read_settled(void* to, const void* from, std::size_t bytes) override { copy(to, from, bytes); }
 
   void launch(const Launch& launch, const void* args) override {
     const auto kernel = kernels().find(launch.kernel);
