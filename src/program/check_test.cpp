@@ -67,6 +67,41 @@ TEST(Check, NamesTheInstructionAndWhatIsWrong) {
             "program: instruction 1 (norm): reads a row that nothing has written");
 }
 
+/// Two experts of width 8 and size 3 without biases.
+MoeMlp experts(Row in, Row routes) {
+  MoeMlp made;
+  made.in = in, made.routes = routes;
+  made.gate = made.up = {weight(3, 8), weight(3, 8)};
+  made.down = {weight(8, 3), weight(8, 3)};
+  return made;
+}
+
+TEST(Check, SinksAndBiasesHaveTheShapesOfTheirHeadsAndExperts) {
+  const auto refused = [](auto change) {
+    Program program;
+    const Row x = program.embed(weight(5, 8));
+    Attention attention = attend(x, x, x);
+    attention.sinks = weight(1, 1);
+    MoeMlp mixture =
+        experts(x, program.append(TopKRouter{program.linear(x, {weight(2, 8)})[0], 1, true, {}, {}}));
+    mixture.gate_bias = mixture.up_bias = weight(2, 3), mixture.down_bias = weight(2, 8);
+    mixture.activation = Activation::kClampedSwiglu;
+    change(attention, mixture);
+    program.attend(attention);
+    program.append(std::move(mixture));
+    return problem(program);
+  };
+  EXPECT_EQ(refused([](Attention&, MoeMlp&) {}), "");
+  EXPECT_EQ(refused([](Attention& op, MoeMlp&) { op.sinks = weight(1, 2); }),
+            "program: instruction 3 (attend): w is 1x2, expected 1 values");
+  EXPECT_EQ(refused([](Attention&, MoeMlp& op) { op.down_bias = weight(2, 7); }),
+            "program: instruction 4 (experts): w is 2x7, expected 16 values");
+  EXPECT_EQ(refused([](Attention&, MoeMlp& op) { op.up_bias = {}; }),
+            "program: instruction 4 (experts): needs biases of gate, up and down, or none");
+  EXPECT_EQ(refused([](Attention&, MoeMlp& op) { op.limit = 0; }),
+            "program: instruction 4 (experts): clamps to nothing");
+}
+
 TEST(Program, ListsEveryOperandAndCountsTheBytesOfAStep) {
   Program program;
   const Row x = program.embed(weight(5, 8));

@@ -105,6 +105,7 @@ void Attention::describe(Describer& d) const {
   d.require(causal || sliding_window == 0, "has a window and is not causal");
   if (!q_norm.empty()) d.vector(q_norm, head_dim);
   if (!k_norm.empty()) d.vector(k_norm, head_dim);
+  if (!sinks.empty()) d.vector(sinks, heads);
   d.cache(cache, kv_heads, head_dim);
   d.shape(fmt::format("{}/{}x{}", heads, kv_heads, head_dim));
   if (gated) d.note("gated");
@@ -114,6 +115,7 @@ void Attention::describe(Describer& d) const {
   if (shared) d.note("shared");
   if (transient) d.note("transient");
   if (v_norm) d.note("values normalised");
+  if (!sinks.empty()) d.note("sinks");
   if (sliding_window > 0) d.note(fmt::format("window {}", sliding_window));
   if (!causal) d.note("not causal");
   d.writes(out, heads * head_dim, Granularity::whole());
@@ -176,8 +178,19 @@ void MoeMlp::describe(Describer& d) const {
   describe_experts(d, gate, size(), in.width, chosen());
   describe_experts(d, up, size(), in.width, chosen());
   describe_experts(d, down, out.width, size(), chosen());
+  d.require(gate_bias.empty() == up_bias.empty() && gate_bias.empty() == down_bias.empty(),
+            "needs biases of gate, up and down, or none");
+  if (biased()) {
+    const auto count = std::ssize(gate);
+    d.vector(gate_bias, count * size());
+    d.vector(up_bias, count * size());
+    d.vector(down_bias, count * out.width);
+  }
+  d.require(activation != Activation::kClampedSwiglu || limit > 0, "clamps to nothing");
   d.note(fmt::format("{} of {}", chosen(), gate.size()));
   if (activation == Activation::kGeluTanh) d.note("gelu");
+  if (activation == Activation::kClampedSwiglu)
+    d.note(fmt::format("clamped swiglu, alpha {}, limit {}", alpha, limit));
   d.writes(out, out.width, Granularity::columns());
 }
 

@@ -141,7 +141,10 @@ struct Attention {
   static constexpr std::string_view kName = "attend";
   Row q, k, v;            // k and v are unused where `shared`
   Weight q_norm, k_norm;  // [head_dim]; empty: no norm
-  bool v_norm = false;    // values are normalised, without a weight
+  /// [heads], or empty: a score of each head that takes its part of the softmax and has no value. It is not
+  /// multiplied by `scale`, and every row sees it.
+  Weight sinks;
+  bool v_norm = false;  // values are normalised, without a weight
   int heads = 0, kv_heads = 0, head_dim = 0, rotary = 0;
   std::vector<float> inverse_frequencies;  // [rotary / 2]
   /// [rotary / 2] the axis (0 to 2) of StepArgs::coordinates that turns each frequency (M-RoPE); empty: the
@@ -227,16 +230,24 @@ struct TopKRouter {
   int out_width() const { return 2 * chosen; }
   void describe(Describer& d) const;
 };
-enum class Activation : std::uint8_t { kSilu, kGeluTanh };
+/// What makes the inner row of an expert of its gate g and up u: silu(g) * u, gelu_tanh(g) * u or, clamped,
+/// g * sigmoid(alpha * g) * (u + 1), where g is at most `limit` and u is in [-limit, limit].
+enum class Activation : std::uint8_t { kSilu, kGeluTanh, kClampedSwiglu };
 /// out = the sum, over the experts e of the row's route in ascending order of index, of
-/// weight * down[e] * (activation(gate[e] * in) * (up[e] * in)). All matrices of one list are stored alike.
+/// weight * (down[e] * activation(gate[e] * in, up[e] * in)). With biases, the expert's bias is added
+/// to each product. All matrices of one list are stored alike.
+/// Source of the biases and the clamped activation: transformers' GptOssExperts.
 struct MoeMlp {
   static constexpr std::string_view kName = "experts";
   Row in, routes;                // routes: of a TopKRouter
   std::vector<Weight> gate, up;  // [experts] of [size, in.width]
   std::vector<Weight> down;      // [experts] of [out.width, size]
+  /// [experts * size], [experts * size] and [experts * out.width], expert by expert; all or none.
+  Weight gate_bias, up_bias, down_bias;
   Activation activation = Activation::kSilu;
+  float alpha = 1.702F, limit = 7;  // of kClampedSwiglu
   Row out;
+  bool biased() const { return !gate_bias.empty(); }
   int chosen() const { return routes.width / 2; }
   int size() const { return gate.empty() ? 0 : static_cast<int>(gate.front().rows); }
   int out_width() const { return down.empty() ? 0 : static_cast<int>(down.front().rows); }

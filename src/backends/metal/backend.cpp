@@ -22,6 +22,13 @@ struct Lacks {
     if (op.heads / op.kv_heads > kMaxGroup)
       return fmt::format("{} query heads for a key head; it takes at most {}", op.heads / op.kv_heads,
                          kMaxGroup);
+    if (!op.sinks.empty()) return "attention sinks, for which it has no kernel";
+    return {};
+  }
+  std::string operator()(const MoeMlp& op) const {
+    if (op.biased()) return "experts with biases, for which it has no kernel";
+    if (op.activation == Activation::kClampedSwiglu)
+      return "experts with a clamped activation, for which it has no kernel";
     return {};
   }
   std::string operator()(const DeltaRule& op) const {

@@ -71,8 +71,9 @@ Seen seen(const Attention& op, const Segment& segment, std::int64_t position) {
           position + 1};
 }
 
+/// An attention head of a row; `sink`: null for none.
 void attend_head(const Step& step, const Attention& op, const Segment& segment, Seen seen, const float* query,
-                 int kv_head, float* out) {
+                 int kv_head, const float* sink, float* out) {
   const auto& blocks = segment.sequence.blocks;
   const std::ptrdiff_t head = static_cast<std::ptrdiff_t>(kv_head) * op.head_dim;
   std::vector<float> weights(static_cast<std::size_t>(seen.last - seen.first));
@@ -81,9 +82,11 @@ void attend_head(const Step& step, const Attention& op, const Segment& segment, 
     const float* key = step.state->key(op.cache, block, static_cast<int>(p % kBlockRows)) + head;
     weights[static_cast<std::size_t>(p - seen.first)] = dot(query, key, op.head_dim) * op.scale;
   }
-  const float top = *std::max_element(weights.begin(), weights.end());
+  float top = *std::max_element(weights.begin(), weights.end());
+  if (sink != nullptr) top = std::max(top, *sink);
   float sum = 0;
   for (float& weight : weights) sum += weight = std::exp(weight - top);
+  if (sink != nullptr) sum += std::exp(*sink - top);
   std::fill_n(out, op.head_dim, 0.0F);
   for (std::int64_t p = seen.first; p < seen.last; ++p) {
     const std::int32_t block = blocks[static_cast<std::size_t>(p / kBlockRows)];
@@ -98,6 +101,7 @@ void attend_head(const Step& step, const Attention& op, const Segment& segment, 
 void execute(const Step& step, const Attention& op, Weights weights) {
   const Decoded& q_norm = weights.take(op.q_norm);
   const Decoded& k_norm = weights.take(op.k_norm);
+  const Decoded& sinks = weights.take(op.sinks);
   const int stride = op.gated ? 2 * op.head_dim : op.head_dim;
   const int group = op.heads / op.kv_heads;
   std::vector<float> query(static_cast<std::size_t>(op.head_dim));
@@ -110,7 +114,9 @@ void execute(const Step& step, const Attention& op, Weights weights) {
         float* out = step.row(op.out, first_row + r) + h * op.head_dim;
         std::copy_n(in, op.head_dim, query.data());
         prepare_head(step, op, q_norm, {first_row + r, segment.position + r}, query.data());
-        attend_head(step, op, segment, seen(op, segment, segment.position + r), query.data(), h / group, out);
+        const float* sink = sinks.values.empty() ? nullptr : sinks.values.data() + h;
+        attend_head(step, op, segment, seen(op, segment, segment.position + r), query.data(), h / group, sink,
+                    out);
         if (!op.gated) continue;
         for (int i = 0; i < op.head_dim; ++i) out[i] *= sigmoid(in[op.head_dim + i]);
       }
