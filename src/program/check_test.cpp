@@ -50,6 +50,12 @@ TEST(Check, NamesTheInstructionAndWhatIsWrong) {
   EXPECT_EQ(refused([](Program& p, Row x) { p.append(Slice{x, 4, 5, {}}); }),
             "program: instruction 1 (slice): takes columns that its row does not have");
   EXPECT_EQ(refused([](Program& p, Row x) {
+              TopKRouter route{x, 2, true, {}};
+              route.selection_bias = weight(1, 8);
+              p.append(route);
+            }),
+            "program: instruction 1 (route): has a bias for the choice and scores by softmax");
+  EXPECT_EQ(refused([](Program& p, Row x) {
               Attention both = attend(x, x, x);
               both.causal = false, both.sliding_window = 2;
               p.attend(both);

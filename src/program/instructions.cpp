@@ -1,6 +1,7 @@
 #include "program/instructions.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace ft {
@@ -163,9 +164,15 @@ void TopKRouter::describe(Describer& d) const {
   d.reads(scores, scores.width, Granularity::whole());
   d.require(chosen > 0 && chosen <= scores.width, "chooses no expert, or more than there are");
   d.require(scores.width <= kMaxExperts, "has more experts than indices that a float32 holds exactly");
+  const bool by_sigmoid = score == RouterScore::kSigmoid;
+  d.require(by_sigmoid || selection_bias.empty(), "has a bias for the choice and scores by softmax");
+  d.require(std::isfinite(factor), "has a factor that is not a number");
   if (!scale.empty()) d.vector(scale, scores.width);
+  if (!selection_bias.empty()) d.vector(selection_bias, scores.width);
   d.note(fmt::format("{} of {}", chosen, scores.width));
+  if (by_sigmoid) d.note("sigmoid");
   if (!renormalised) d.note("not renormalised");
+  if (factor != 1) d.note(fmt::format("times {}", factor));
   d.writes(out, 2 * chosen, Granularity::replicated());
 }
 

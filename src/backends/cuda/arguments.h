@@ -310,13 +310,17 @@ struct PlainLinearArgs {
   PlainMatrix also;
 };
 
-constexpr int kMaxChosen = 32;      // experts of a row
-constexpr int kExpertTileRows = 8;  // rows of one expert that a block multiplies together
+constexpr int kMaxChosen = 32;              // experts of a row
+constexpr float kLeastRouterMass = 1e-20f;  // kLeastRouterSum
+constexpr int kExpertTileRows = 8;          // rows of one expert that a block multiplies together
 
 struct RouteArgs {
   View scores, out;    // out: [chosen] indices, [chosen] weights
   const float* scale;  // [scores.width]; null: ones
   int chosen, renormalised;
+  const float* bias;  // [scores.width] of the choice by sigmoid; null: zeros
+  float factor;
+  int by_sigmoid;
 };
 
 /// The pairs (row, place in its route) in tiles of one expert each. Pair: row * chosen + place.

@@ -17,8 +17,11 @@ int max_expert_tiles(std::int64_t pairs, std::int64_t experts) {
 }  // namespace
 
 Status CudaExecutable::make(const TopKRouter& op) {
-  RouteArgs args{view(op.scores), view(op.out), nullptr, op.chosen, op.renormalised ? 1 : 0};
+  static_assert(kLeastRouterMass == kLeastRouterSum);
+  RouteArgs args{view(op.scores),         view(op.out), nullptr,   op.chosen,
+                 op.renormalised ? 1 : 0, nullptr,      op.factor, op.score == RouterScore::kSigmoid ? 1 : 0};
   FT_ASSIGN(args.scale, retain<float>(weights_->floats(op.scale)));
+  FT_ASSIGN(args.bias, retain<float>(weights_->floats(op.selection_bias)));
   operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
     device_->launch({"route", {shape.rows}, 256}, &args);
   });

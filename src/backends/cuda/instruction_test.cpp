@@ -180,6 +180,28 @@ TEST_P(CudaInstruction, AMixtureOfFewRowsHasTheBitsOfManyRows) {
   }
 }
 
+/// More experts than a block has threads; with sigmoids the bias decides the choice alone.
+TEST_P(CudaInstruction, RoutesOfManyExperts) {
+  for (const int experts : {7, 256, 512, 513}) {
+    for (const bool by_sigmoid : {true, false}) {
+      Program program;
+      const Row in = program.input(experts);
+      TopKRouter route{in, std::min(experts, 10), experts != 512, {}};
+      if (by_sigmoid) {
+        route.score = RouterScore::kSigmoid, route.factor = 2.5F;
+        if (experts != 256) route.selection_bias = random_.plain(Format::kF32, 1, experts, 0.5F, 1);
+      }
+      program.capture("out", program.append(route));
+      std::vector<float> rows = random_rows(random_, kRows, experts);
+      rows[3] = std::numeric_limits<float>::quiet_NaN();
+      const auto reference = make_ref_backend();
+      const std::vector<float> expected = captured_rows(*reference, program, rows, experts, kRows);
+      EXPECT_LT(difference(captured_rows(*backend_, program, rows, experts, kRows), expected), 1e-6)
+          << experts;
+    }
+  }
+}
+
 /// Equal scores: the lowest index first; NaN last.
 TEST_P(CudaInstruction, RoutesOfEqualScores) {
   constexpr int kExperts = 37, kChosen = 6;

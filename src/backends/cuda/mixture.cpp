@@ -46,8 +46,9 @@ class MixtureFinder {
     mixture.experts = mixture.last = index;
     mixture.chosen = experts->chosen(), mixture.inner_groups = experts->size() / 64;
     mixture.route = writer_of(list_, experts->routes, index);
-    if (op_at<TopKRouter>(list_, mixture.route) == nullptr || !read_once(experts->routes))
-      return std::nullopt;
+    const auto* route = op_at<TopKRouter>(list_, mixture.route);
+    if (route == nullptr || !read_once(experts->routes)) return std::nullopt;
+    if (route->score != RouterScore::kSoftmax || route->factor != 1) return std::nullopt;  // mixture_routes
     find_tail(*experts, mixture);
     if (mixture.last - mixture.route > kMixtureSpan) return std::nullopt;
     return mixture;
@@ -161,7 +162,7 @@ Status CudaExecutable::make_mixture(const Mixture& mixture) {
   const auto& route = std::get<TopKRouter>(list[static_cast<std::size_t>(mixture.route)]);
   const int size = experts.size(), max_bits = program_->max_weight_bits();
   MixtureArgs args{};
-  args.route = {view(route.scores), {}, nullptr, route.chosen, route.renormalised ? 1 : 0};
+  args.route = {view(route.scores), {}, nullptr, route.chosen, route.renormalised ? 1 : 0, nullptr, 1, 0};
   FT_ASSIGN(args.route.scale, retain<float>(weights_->floats(route.scale)));
   args.codes = codes_.at<signed char>(), args.scales = code_scales_.at<float>();
   FT_ASSIGN(const auto inner, experts_matrix(experts, true, max_bits));

@@ -175,6 +175,9 @@ Status make_pipelines(const Device& device, const Program& program) {
                  fmt::format("{} backend: {} {}; use --backend cpu", device.name(), device.describe(), what)};
   };
   for (const Instruction& instruction : program.instructions()) {
+    const auto* const route = std::get_if<TopKRouter>(&instruction);
+    if (route != nullptr && (route->score != RouterScore::kSoftmax || route->factor != 1))
+      return refused("has no kernel for routers that score by sigmoid or have a factor");
     for (const std::string& name : std::visit(Launched{}, instruction)) {
       const int kernel = device.kernel(name);
       if (kernel < 0) return refused("makes no pipeline of kernel " + name);

@@ -233,11 +233,41 @@ TEST(CpuRoute, WeightsAreTheSoftmaxInItsVariants) {
   }
 }
 
+/// The bias decides the choice alone: the weights are the sigmoids.
+TEST(CpuRoute, SigmoidsWithABiasForTheChoice) {
+  const std::vector<float> scores = {0, 1, 2, 3, -100, 100, 0, 0, 0};
+  const std::vector<float> bias = {0, 0, 0.5F, -1, 2, -0.25F, 0, 0, 0};  // the choice: 4, 2, 5
+  TopKRouter route;
+  route.score = RouterScore::kSigmoid, route.factor = 2.5F;
+  route.selection_bias.rows = 1, route.selection_bias.cols = kExperts;
+  route.selection_bias.format = Format::kF32;
+  route.selection_bias.data = reinterpret_cast<const std::byte*>(bias.data());
+  const double of_2 = 1 / (1 + std::exp(-2.0));
+  for (const char* isa : {"ref", "auto"}) {
+    const std::vector<float> shares = choice(isa, scores, route);
+    EXPECT_EQ(std::vector(shares.begin(), shares.begin() + 3), (std::vector<float>{4, 2, 5})) << isa;
+    EXPECT_NEAR(shares[3], 0, 1e-30) << isa;
+    EXPECT_NEAR(shares[4], 2.5 * of_2 / (of_2 + 1), 1e-6) << isa;
+    EXPECT_NEAR(shares[5], 2.5 / (of_2 + 1), 1e-6) << isa;
+    TopKRouter raw = route;
+    raw.renormalised = false;
+    const std::vector<float> weights = choice(isa, scores, raw);
+    EXPECT_NEAR(weights[4], 2.5 * of_2, 1e-6) << isa;
+    EXPECT_NEAR(weights[5], 2.5, 1e-6) << isa;
+    const std::vector<float> none = choice(isa, std::vector<float>(kExperts, -200.0F), route);
+    for (int j = 0; j < kChosen; ++j) EXPECT_LE(none[static_cast<std::size_t>(kChosen + j)], 1) << isa;
+  }
+}
+
 TEST(CpuRoute, ScoresThatAreNotNumbersStillChooseDistinctExperts) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  for (const std::vector<float>& scores :
-       {std::vector<float>(kExperts, nan), std::vector<float>{nan, 1, nan, 2, 3, nan, 0, 4, nan}}) {
-    const std::vector<float> got = choice("auto", scores);
+  TopKRouter by_sigmoid;
+  by_sigmoid.score = RouterScore::kSigmoid;
+  for (const auto& [scores, route] :
+       {std::pair{std::vector<float>(kExperts, nan), TopKRouter{}},
+        std::pair{std::vector<float>{nan, 1, nan, 2, 3, nan, 0, 4, nan}, TopKRouter{}},
+        std::pair{std::vector<float>{nan, 1, nan, 2, 3, nan, 0, 4, nan}, by_sigmoid}}) {
+    const std::vector<float> got = choice("auto", scores, route);
     EXPECT_NE(got[0], got[1]);
     EXPECT_NE(got[1], got[2]);
     EXPECT_NE(got[0], got[2]);

@@ -43,7 +43,14 @@ FT_DEVICE float mass_of_block(const float* scores, int count, float highest) {
   return total;
 }
 
-// One block a row: the best score below the last one, `chosen` times.
+/// What the choice compares.
+FT_DEVICE float merit_of(const RouteArgs& p, const float* scores, int index) {
+  const float score = scores[index];
+  if (!p.by_sigmoid || score != score) return score;
+  return p.bias == nullptr ? sigmoid(score) : sigmoid(score) + p.bias[index];
+}
+
+// One block a row: the best merit below the last one, `chosen` times.
 FT_KERNEL(route, RouteArgs, 256) {
   FT_SHARED int indices[kMaxChosen];
   begin_kernel();
@@ -54,7 +61,7 @@ FT_KERNEL(route, RouteArgs, 256) {
   for (int n = 0; n < p.chosen; n++) {
     u64 best = 0;
     for (int i = own; i < p.scores.width; i += kRouteThreads) {
-      const u64 rank = rank_of(scores[i], i);
+      const u64 rank = rank_of(merit_of(p, scores, i), i);
       if (rank < last && rank > best) best = rank;
     }
     last = highest_of_block(best);
@@ -63,16 +70,21 @@ FT_KERNEL(route, RouteArgs, 256) {
   sync_block();
   const float highest = scores[indices[0]];
   float mass = 0;
-  if (p.renormalised) {
+  if (p.by_sigmoid) {
+    mass = kLeastRouterMass;
+    for (int n = 0; n < p.chosen; n++) mass = mass + sigmoid(scores[indices[n]]);
+    mass = p.renormalised ? mass : 1.0f;
+  } else if (p.renormalised) {
     for (int n = 0; n < p.chosen; n++) mass = mass + exp_(scores[indices[n]] - highest);
   } else {
     mass = mass_of_block(scores, p.scores.width, highest);
   }
   if (own >= p.chosen) return;
   const int index = indices[own];
-  const float weight = exp_(scores[index] - highest) / mass;
+  const float share = p.by_sigmoid ? sigmoid(scores[index]) : exp_(scores[index] - highest);
+  const float weight = p.scale == nullptr ? share / mass : share / mass * p.scale[index];
   out[own] = (float)index;
-  out[p.chosen + own] = p.scale == nullptr ? weight : weight * p.scale[index];
+  out[p.chosen + own] = weight * p.factor;
 }
 
 FT_DEVICE int expert_of(const ExpertTilesArgs& p, int pair) {
