@@ -181,6 +181,22 @@ struct Limits {
   int prefill_chunk = 256;                     // prompt rows of one step that it prefers
 };
 
+/// The timelines that a program serves at once, and its largest step.
+struct Occupancy {
+  int slots = 1;                          // timelines
+  std::int64_t blocks = 1;                // key/value blocks of each
+  int window_blocks = 0;                  // maximum of them that keep their windowed part; 0: all of them
+  std::int64_t rows = 1, logit_rows = 1;  // of a step
+};
+
+/// Bytes that a program takes on a backend.
+struct ProgramMemory {
+  std::int64_t weights = 0;     // as stored; packed ones may differ
+  std::int64_t key_values = 0;  // of all blocks, and their windowed parts unless those are limited
+  std::int64_t states = 0;      // of all slots, with windowed parts that are limited
+  std::int64_t scratch = 0;     // activations of a step, at most
+};
+
 class Backend {
  public:
   virtual ~Backend() = default;
@@ -190,6 +206,9 @@ class Backend {
   /// Everything that the bits of its results depend on: describe() without the rest.
   virtual std::string arithmetic() const { return describe(); }
   virtual Limits limits(const StateLayout& layout) const = 0;
+  /// Memory of the program, before it is compiled. The default takes states from limits() and bounds the
+  /// scratch by the widest instruction; a backend that knows its plan is closer.
+  virtual ProgramMemory memory_for(const Program& program, const Occupancy& use) const;
   /// kUnsupported if it lacks something that the program needs; compile() refuses it with the same sentence.
   virtual Status check_supported(const Program& /*program*/) const { return {}; }
   /// Numbers of workers that its small steps (a few rows) may have, ascending. Empty: there is no choice.

@@ -39,6 +39,9 @@ class ForwardingBackend : public Backend {
   std::string describe() const override { return inner_->describe(); }
   std::string arithmetic() const override { return inner_->arithmetic(); }
   Limits limits(const StateLayout& layout) const override { return inner_->limits(layout); }
+  ProgramMemory memory_for(const Program& program, const Occupancy& use) const override {
+    return inner_->memory_for(program, use);
+  }
   Status check_supported(const Program& program) const override { return inner_->check_supported(program); }
   std::vector<int> worker_choices() const override { return inner_->worker_choices(); }
   void use_workers(int workers) override { inner_->use_workers(workers); }
