@@ -45,6 +45,10 @@ struct DraftSlot {
   Constraint* constraint = nullptr;  // if set: the masks of tokens after drafts
   bool rejection = false;            // draft with independent noise and report the distributions
   int depth = 0;                     // wanted now
+  /// In propose only, for drafters that read the target's own keys and values: the blocks of its timeline, of
+  /// which the first `target_rows` positions are committed. Nothing may write there.
+  std::span<const std::int32_t> target_blocks;
+  std::int64_t target_rows = 0;
 
   int drafted = 0;                 // out
   bool known = true;               // out: the host has the drafts; false: only the device, until collect()

@@ -54,6 +54,7 @@ inline constexpr DrafterKind DrafterKind::kRecall{"recall"};
 struct DrafterContext {
   Backend& backend;
   const Model& model;
+  State* target_state = nullptr;      // of the target's timelines
   CapturedRows* captured = nullptr;   // of its request; null if it asked for none
   const ImageRows* images = nullptr;  // null: prompts are text
   int slots = 1;

@@ -53,11 +53,13 @@ struct DraftNetwork {
   int captured_width = 0;   // of all of them together; 0: it reads none
   /// Over one layout of state. What each one is for is the business of its drafter.
   std::vector<Program> programs;
-  int most_drafts = 0;           // of one pass that drafts a block
-  std::int32_t mask_token = -1;  // what is in a block where a token is to be drafted
-  int vocabulary = 0;            // of a drafting model: ids above it are unknown to it
-  std::int64_t context = 0;      // of a drafting model: tokens that it can read
-  std::int64_t parameters = 0;   // of its own, counted in weights
+  std::string design;               // of a format that has several: "DFlash2"
+  int most_drafts = 0;              // of one pass that drafts a block
+  bool drafts_from_anchor = false;  // the row of the pending token drafts as well
+  std::int32_t mask_token = -1;     // what is in a block where a token is to be drafted
+  int vocabulary = 0;               // of a drafting model: ids above it are unknown to it
+  std::int64_t context = 0;         // of a drafting model: tokens that it can read
+  std::int64_t parameters = 0;      // of its own, counted in weights
   std::string quantisation;
 };
 

@@ -138,6 +138,12 @@ struct StateOptions {
   bool releases_sliding_windows = false;
 };
 
+/// What a Walk chooses among in one row, for the host.
+struct WalkCandidates {
+  std::vector<std::int32_t> ids;  // ascending
+  std::vector<float> scores;      // after a predecessor
+};
+
 class Executable {
  public:
   virtual ~Executable() = default;
@@ -160,6 +166,10 @@ class Executable {
   /// Tokens without a column get an extra one (Logits::extra), if there are any, in place of the ids that
   /// were added longest ago. For the steps submitted from now on.
   virtual void add_draft_tokens(std::span<const std::int32_t> tokens) = 0;
+  /// Of a program with a Walk, after collect() of a step with StepArgs::logits: the candidates of logit row
+  /// `row` under `mask` after the token `predecessor`, for drafts that the host must draw one by one.
+  virtual void walk_candidates(std::size_t /*row*/, std::int32_t /*predecessor*/,
+                               std::span<const std::uint32_t> /*mask*/, WalkCandidates& /*out*/) const {}
   virtual std::int64_t packed_bytes() const = 0;  // memory that the packed weights take
 
  private:

@@ -5,23 +5,31 @@
 namespace ft {
 namespace {
 
+bool writes_state(const Instruction& instruction) {
+  if (const auto* attend = std::get_if<Attention>(&instruction)) return !attend->shared;
+  return std::holds_alternative<CausalConv1d>(instruction) || std::holds_alternative<DeltaRule>(instruction);
+}
+
 class Checker final : public Describer {
  public:
   explicit Checker(const Program& program)
       : program_(program), written_(static_cast<std::size_t>(program.row_count())) {}
 
   Status run() {
-    bool has_extra = false;
+    bool has_extra = false, walks = false;
     for (const Instruction& instruction : program_.instructions()) {
       describe(instruction, *this);
+      if (program_.reads_only())
+        require(!writes_state(instruction), "writes state that is another program's");
       if (!problem_.empty()) {
         return Error{Code::kInvalid, fmt::format("program: instruction {} ({}): {}", number_,
                                                  instruction_name(instruction), problem_)};
       }
       if (const auto* logits = std::get_if<Logits>(&instruction)) has_extra |= logits->extra.count > 0;
+      walks |= std::holds_alternative<Walk>(instruction);
       ++number_;
     }
-    if (has_extra && !samples_) {  // sample puts them in order
+    if (has_extra && (!samples_ || walks)) {  // sample puts them in order
       return Error{Code::kInvalid, "program: it has extra columns of logits and no sample"};
     }
     return {};

@@ -49,6 +49,10 @@ TEST(Check, NamesTheInstructionAndWhatIsWrong) {
   };
   EXPECT_EQ(refused([](Program& p, Row x) { p.append(Slice{x, 4, 5, {}}); }),
             "program: instruction 1 (slice): takes columns that its row does not have");
+  EXPECT_EQ(refused([](Program& p, Row x) { p.append(LocalConv{x, x, weight(2, 8), 1, 3, 0, {}}); }),
+            "program: instruction 1 (local_conv): row r0 is 8 wide, expected 6");
+  EXPECT_EQ(refused([](Program& p, Row x) { p.append(LocalConv{x, x, weight(2, 8), 1, 4, 2, {}}); }),
+            "program: instruction 1 (local_conv): has a third side");
   EXPECT_EQ(refused([](Program& p, Row x) {
               TopKRouter route{x, 2, true, {}};
               route.selection_bias = weight(1, 8);
@@ -56,11 +60,14 @@ TEST(Check, NamesTheInstructionAndWhatIsWrong) {
             }),
             "program: instruction 1 (route): has a bias for the choice and scores by softmax");
   EXPECT_EQ(refused([](Program& p, Row x) {
-              Attention both = attend(x, x, x);
-              both.causal = false, both.sliding_window = 2;
-              p.attend(both);
+              p.logits(ClusterLogits{x, x, weight(6, 8), 3, {0, 1, 2, 3, 4, 5}, 0});
             }),
-            "program: instruction 1 (attend): has a window and is not causal");
+            "program: instruction 1 (cluster_logits): chooses no cluster, or more than there are");
+  EXPECT_EQ(refused([](Program& p, Row x) {
+              p.logits(x, weight(6, 8));
+              p.walk(Walk{{}, weight(5, 2), weight(6, 2), 7, -1});
+            }),
+            "program: instruction 2 (walk): has more candidates than tokens");
   EXPECT_EQ(refused([](Program& p, Row x) {
               Attention lone = attend(x, {}, {});
               lone.shared = true;
@@ -106,6 +113,22 @@ TEST(Check, SinksAndBiasesHaveTheShapesOfTheirHeadsAndExperts) {
             "program: instruction 4 (experts): needs biases of gate, up and down, or none");
   EXPECT_EQ(refused([](Attention&, MoeMlp& op) { op.limit = 0; }),
             "program: instruction 4 (experts): clamps to nothing");
+}
+
+TEST(Check, AProgramOverAnotherOnesStateOnlyReadsIt) {
+  Program target;
+  const Row x = target.embed(weight(5, 8));
+  target.attend(attend(x, x, x));
+  const auto with = [&](bool shared) {
+    Program program = Program::over(target.layout());
+    const Row q = program.embed(weight(5, 8));
+    Attention own = attend(q, q, q);
+    own.shared = shared;
+    program.attend(own);
+    return problem(program);
+  };
+  EXPECT_EQ(with(true), "");
+  EXPECT_EQ(with(false), "program: instruction 1 (attend): writes state that is another program's");
 }
 
 TEST(Program, ListsEveryOperandAndCountsTheBytesOfAStep) {

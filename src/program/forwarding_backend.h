@@ -23,6 +23,10 @@ class ForwardingExecutable : public Executable {
   int vocabulary() const override { return inner_->vocabulary(); }
   std::span<const std::int32_t> ids() const override { return inner_->ids(); }
   void add_draft_tokens(std::span<const std::int32_t> tokens) override { inner_->add_draft_tokens(tokens); }
+  void walk_candidates(std::size_t row, std::int32_t predecessor, std::span<const std::uint32_t> mask,
+                       WalkCandidates& out) const override {
+    inner_->walk_candidates(row, predecessor, mask, out);
+  }
   std::int64_t packed_bytes() const override { return inner_->packed_bytes(); }
 
  protected:

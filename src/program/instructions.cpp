@@ -103,7 +103,6 @@ void Attention::describe(Describer& d) const {
             "has a fourth axis");
   d.require(!transient || (!causal && !shared), "takes turns in a cache that other steps read");
   d.require(sliding_window >= 0, "wrong window");
-  d.require(causal || sliding_window == 0, "has a window and is not causal");
   if (!q_norm.empty()) d.vector(q_norm, head_dim);
   if (!k_norm.empty()) d.vector(k_norm, head_dim);
   if (!sinks.empty()) d.vector(sinks, heads);
@@ -128,6 +127,17 @@ void CausalConv1d::describe(Describer& d) const {
   d.require(kernel.rows == in.width && kernel.cols == kernel_width, "has a kernel of another shape");
   d.require(kernel_width >= 1 && kernel_width <= 8, "takes a kernel width of 1 to 8");
   d.note(fmt::format("window {}", state));
+  d.writes(out, in.width, Granularity::columns());
+}
+
+void LocalConv::describe(Describer& d) const {
+  d.reads(in, in.width, Granularity::columns());
+  d.reads(coefficients, 2 * taps * groups, Granularity::whole());
+  d.vector(base, std::int64_t{2} * taps * in.width);
+  d.require(taps >= 1 && taps <= kMaxLocalTaps, "takes 1 to 16 taps");
+  d.require(groups >= 1 && in.width % groups == 0, "has groups of channels that do not divide its row");
+  d.require(side == 0 || side == 1, "has a third side");
+  d.note(fmt::format("{} taps, {} groups, side {}", taps, groups, side));
   d.writes(out, in.width, Granularity::columns());
 }
 
@@ -263,6 +273,30 @@ void Logits::describe(Describer& d) const {
 }
 
 void Sample::describe(Describer& d) const { d.reads_logits(); }
+
+void ClusterLogits::describe(Describer& d) const {
+  d.reads(in, in.width, Granularity::whole());
+  d.reads(routes, routes.width, Granularity::whole());
+  d.table(table, in.width);
+  d.require(clusters > 0 && table.rows % clusters == 0, "has clusters of different sizes");
+  d.require(chosen() > 0 && chosen() <= clusters, "chooses no cluster, or more than there are");
+  d.require(std::ssize(tokens) == table.rows, "needs one token for each row of its table");
+  d.require(softcap >= 0, "has a negative soft cap");
+  d.note(fmt::format("{} of {} clusters", chosen(), clusters));
+  if (softcap > 0) d.note(fmt::format("soft cap {}", softcap));
+  d.writes_logits(table.rows);
+}
+
+void Walk::describe(Describer& d) const {
+  d.reads_logits();
+  const std::int64_t rank = predecessor.cols;
+  if (factors.id >= 0) d.reads(factors, static_cast<int>(rank), Granularity::whole());
+  d.table(predecessor, rank);
+  d.table(successor, rank);
+  d.require(candidates > 0 && candidates <= kMaxWalkCandidates, "takes 1 to 64 candidates");
+  d.require(candidates <= successor.rows, "has more candidates than tokens");
+  d.note(fmt::format("{} candidates", candidates));
+}
 
 std::string_view instruction_name(const Instruction& instruction) {
   return std::visit([](const auto& op) { return op.kName; }, instruction);

@@ -154,8 +154,8 @@ struct Attention {
   float eps = 0, scale = 0;
   bool gated = false;
   int sliding_window = 0;  // a row sees the last `sliding_window` positions, its own among them; 0: all
-  bool causal = true;      // false: a row sees all rows of its segment, later ones too
-  bool shared = false;     // reads layer `cache`, which an earlier attend of this program appends to
+  bool causal = true;      // false: a row sees all rows of its segment, later ones too, and the same past
+  bool shared = false;     // reads layer `cache`, which an earlier attend or another program appends to
   /// Keys and values are read in their own step only: layers of one shape take turns in one cache.
   bool transient = false;
   int cache = 0;  // set by the builder unless `shared`
@@ -175,6 +175,21 @@ struct CausalConv1d {
   Row out;
   int out_width() const { return in.width; }
   void keep_state(StateLayout& layout);
+  void describe(Describer& d) const;
+};
+inline constexpr int kMaxLocalTaps = 16;
+/// Depthwise convolution over the last `taps` rows of the row's own segment, whose kernel a row adds to:
+///   out[j][c] = sum over t = 0 .. min(taps - 1, j) of (base[side][t][c] + coefficients[j][g]) * in[j - t][c]
+/// with g = (side * taps + t) * groups + c / (in.width / groups). Row j counts from the first of its segment,
+/// before which there is nothing, so it has no state. Source: z-lab/dflash, DFlash2.
+struct LocalConv {
+  static constexpr std::string_view kName = "local_conv";
+  Row in, coefficients;  // coefficients: [2 * taps * groups]
+  Weight base;           // [2 * taps, in.width]
+  int taps = 0, groups = 0;
+  int side = 0;  // 0 or 1: the half of `base` and of the coefficients
+  Row out;
+  int out_width() const { return in.width; }
   void describe(Describer& d) const;
 };
 /// Gated delta rule, token by token in float32: in holds q, k [key_heads * key_dim] and
@@ -356,6 +371,37 @@ struct Sample {
   void describe(Describer& d) const;
 };
 
+/// Logits of the step's logit rows for the tokens of the clusters that the row chose, table * in; those of
+/// all other tokens are -infinity. Source: transformers' Gemma4AssistantMaskedEmbedder.
+struct ClusterLogits {
+  static constexpr std::string_view kName = "cluster_logits";
+  Row in, routes;  // routes: of a TopKRouter over the clusters
+  Weight table;    // [tokens, in.width]
+  int clusters = 0;
+  std::vector<std::int32_t> tokens;  // [table.rows] those of cluster 0, of cluster 1 ...: each token once
+  float softcap = 0;                 // as that of Logits
+  int chosen() const { return routes.width / 2; }
+  int cluster_size() const { return clusters > 0 ? static_cast<int>(table.rows / clusters) : 0; }
+  void describe(Describer& d) const;
+};
+inline constexpr int kMaxWalkCandidates = 64;
+/// In place of Sample: the drafts of a block, one after the other. For the logit rows of each segment in
+/// order, p being the draft before (for the first one the segment's first token): the `candidates` columns
+/// with the highest logits, of those that SampleRow::mask allows and that are not `excluded` (of equal ones
+/// the lowest), each with the score
+///   logit[c] + sum over r of predecessor[p][r] * factors[r] * successor[c][r]
+/// in float32, r ascending; then the token of that list, as Sample takes it. backends/walk.h has it for the
+/// host. Sources: z-lab/dflash, DFlash2's candidate selector; vllm-project/speculators, DSpark's Markov head.
+struct Walk {
+  static constexpr std::string_view kName = "walk";
+  Row factors;         // [rank]; id < 0: ones
+  Weight predecessor;  // [tokens, rank]
+  Weight successor;    // [columns of the logits, rank]
+  int candidates = 0;
+  std::int32_t excluded = -1;
+  void describe(Describer& d) const;
+};
+
 /// Every instruction. X(Op) is expanded once for each.
 #define FT_INSTRUCTIONS(X) \
   X(Embed)                 \
@@ -365,6 +411,7 @@ struct Sample {
   X(Linear)                \
   X(Attention)             \
   X(CausalConv1d)          \
+  X(LocalConv)             \
   X(DeltaRule)             \
   X(GatedNorm)             \
   X(Swiglu)                \
@@ -380,7 +427,9 @@ struct Sample {
   X(Slice)                 \
   X(Capture)               \
   X(Logits)                \
-  X(Sample)
+  X(ClusterLogits)         \
+  X(Sample)                \
+  X(Walk)
 
 template <class First, class... Ops>
 struct VariantWithout {

@@ -18,6 +18,15 @@ namespace ft {
 /// The list and its builder.
 class Program {
  public:
+  Program() = default;
+  /// A program that reads the timelines of another one and changes nothing in them: check() takes no
+  /// instruction that writes state.
+  static Program over(StateLayout layout) {
+    Program program;
+    program.layout_ = std::move(layout), program.reads_only_ = true;
+    return program;
+  }
+
   /// Appends an instruction, sets its output row and its place in the state, and returns the output.
   template <class Op>
   Row append(Op op) {
@@ -59,7 +68,9 @@ class Program {
     logits(Logits{in, lm_head, std::move(ids), std::move(extra)});
   }
   void logits(Logits instruction) { instructions_.emplace_back(std::move(instruction)); }
+  void logits(ClusterLogits instruction) { instructions_.emplace_back(std::move(instruction)); }
   void sample() { instructions_.emplace_back(Sample{}); }
+  void walk(Walk instruction) { instructions_.emplace_back(std::move(instruction)); }
   /// A backend may requantise the matrices of linear and logits that are stored in more bits to affine codes
   /// of `bits` (4 or 8) in groups of 64 or 32. For drafts only: they need not be reproduced. 0: as stored.
   void set_max_weight_bits(int bits) { max_weight_bits_ = bits; }
@@ -67,6 +78,7 @@ class Program {
 
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const StateLayout& layout() const { return layout_; }
+  bool reads_only() const { return reads_only_; }
   int row_count() const { return row_count_; }
   int capture_count() const { return capture_count_; }
   /// Bytes of weights that a decoding step of one row reads (the embedding counts as one row, experts as
@@ -82,6 +94,7 @@ class Program {
   StateLayout layout_;
   int row_count_ = 0, capture_count_ = 0;
   int max_weight_bits_ = 0;
+  bool reads_only_ = false;
 };
 
 /// Calls visit(weight) for every matrix that the program multiplies by.

@@ -72,6 +72,7 @@ Status Assembly::build_drafters(int step_rows, int blocks_each) {
   for (const DrafterSpec* spec : specs) {
     DrafterContext context{backend_, model_};
     context.captured = captured(spec->request(model_).name), context.images = images_.get();
+    context.target_state = state_.get();
     context.slots = options_.slots, context.max_depth = options_.max_depth,
     context.context = options_.context;
     context.blocks = options_.slots * blocks_each + room_.draft_blocks + 1;  // one while forking

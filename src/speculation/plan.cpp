@@ -84,6 +84,8 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
       continue;
     }
     entry.txn.emplace(std::move(*txn));
+    entry.draft.target_blocks = entry.slot->timeline->blocks();
+    entry.draft.target_rows = entry.slot->timeline->length();
     note_plan(entry, costs, others);
     ++active_;
   }

@@ -79,6 +79,7 @@ class CpuExecutable final : public Executable {
       const std::int32_t token = args.tokens[r];
       tokens_[r] = token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
     }
+    if (outputs_.walker) logit_rows_.assign(args.logit_rows.begin(), args.logit_rows.end());
     step.small_batch = step.rows <= kSmallBatchRows;
     step.number = ++steps_;
     auto walk = [this, &step](int worker, int workers) {
@@ -105,6 +106,15 @@ class CpuExecutable final : public Executable {
   std::span<const std::int32_t> ids() const override { return outputs_.tokens(); }
   void add_draft_tokens(std::span<const std::int32_t> tokens) override {
     if (!outputs_.extra.empty()) outputs_.extra.add(tokens);
+  }
+  void walk_candidates(std::size_t row, std::int32_t predecessor, std::span<const std::uint32_t> mask,
+                       WalkCandidates& out) const override {
+    const std::span<const float> logits(outputs_.logits.row(static_cast<std::int64_t>(row)),
+                                        static_cast<std::size_t>(outputs_.logits.width));
+    const float* factors =
+        outputs_.factors.data == nullptr ? nullptr : outputs_.factors.row(logit_rows_[row]);
+    const FlushDenormals exact(false);
+    outputs_.walker->candidates(logits, outputs_.tokens(), mask, factors, predecessor, out);
   }
   std::int64_t packed_bytes() const override { return packed_.bytes() + outputs_.extra.bytes(); }
 
@@ -173,6 +183,7 @@ class CpuExecutable final : public Executable {
       scratch.push_back(of.scratch_bytes);
       context_.worker_floats = std::max(context_.worker_floats, of.worker_floats);
       if (const auto* op = std::get_if<Logits>(&instruction)) logits.width = op->columns();
+      if (const auto* op = std::get_if<ClusterLogits>(&instruction)) logits.width = op->table.rows;
     }
     plan_ = std::make_unique<Plan>(*context_.program, *barriers_, options_, context_.workers, scratch);
     const std::int64_t worker_bytes = round_up(context_.worker_floats, kLanes) * 4;
@@ -360,6 +371,7 @@ class CpuExecutable final : public Executable {
   std::uint64_t steps_ = 0;
   ReadAhead read_ahead_;
   StepOutputs outputs_;
+  std::vector<std::int32_t> logit_rows_;  // of the last step of a program with a Walk
   std::vector<std::int32_t> tokens_;
   std::vector<std::int64_t> positions_;
   int number_ = 0;                       // of the instruction whose operation is being made

@@ -20,6 +20,7 @@
 #include "backends/cpu/read_ahead.h"
 #include "backends/cpu/state.h"
 #include "backends/registry.h"
+#include "backends/walk.h"
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "program/backend.h"
@@ -105,6 +106,8 @@ struct StepOutputs {
   ExtraIdHead extra;                  // the other columns
   bool samples = false;               // the program ends in a token for each logit row
   std::vector<std::int32_t> sampled;  // [max_logit_rows]
+  std::unique_ptr<Walker> walker;     // of its Walk; null: it has none
+  Matrix factors;                     // Walk::factors, until the next step
 
   std::span<const std::int32_t> tokens() const {
     return extra.empty() ? std::span(ids) : std::span(extra.ids().ids());
@@ -154,6 +157,7 @@ Needs needs(const Op& /*op*/, const BuildContext& /*context*/) {
 }
 Needs needs(const Linear& op, const BuildContext& context);
 Needs needs(const Logits& op, const BuildContext& context);
+Needs needs(const ClusterLogits& op, const BuildContext& context);
 Needs needs(const TopKRouter& op, const BuildContext& context);
 Needs needs(const MoeMlp& op, const BuildContext& context);
 Needs needs(const Attention& op, const BuildContext& context);

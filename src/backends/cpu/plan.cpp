@@ -38,6 +38,9 @@ Plan::Plan(const Program& program, const BarrierPlan& barriers, const CompileOpt
     if (const auto* capture = std::get_if<Capture>(&program.instructions()[static_cast<std::size_t>(at)])) {
       rows_[static_cast<std::size_t>(capture->in.id)].last = end;
     }
+    const auto* walk = std::get_if<Walk>(&program.instructions()[static_cast<std::size_t>(at)]);
+    if (walk != nullptr && walk->factors.id >= 0)
+      rows_[static_cast<std::size_t>(walk->factors.id)].last = end;
   }
   place(spans);
 }

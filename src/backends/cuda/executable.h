@@ -124,6 +124,7 @@ class CudaExecutable final : public Executable {
   Status make(const Linear& op);
   Status make(const Attention& op);
   Status make(const CausalConv1d& op);
+  Status make(const LocalConv& op);
   Status make(const DeltaRule& op);
   Status make(const GatedNorm& op);
   Status make(const Swiglu& op);
@@ -140,7 +141,9 @@ class CudaExecutable final : public Executable {
   Status make(const Slice& op);
   Status make(const Capture& op);
   Status make(const Logits& op);
+  Status make(const ClusterLogits& op);
   Status make(const Sample& op);
+  Status make(const Walk& op);
   Status add_rotary(const Attention& op, AttendArgs& args);
   void launch_attend(AttendArgs& args, int queries);
   bool begins_delta_step() const;

@@ -25,6 +25,9 @@ Status check_supported(const DeltaRule& op) {
   if (padded_keys(op.key_dim) > 0) return {};
   return lacks(fmt::format("keys of {} numbers in a delta rule, only to 256", op.key_dim));
 }
+Status check_supported(const LocalConv& /*op*/) { return lacks("local_conv"); }
+Status check_supported(const ClusterLogits& /*op*/) { return lacks("cluster_logits"); }
+Status check_supported(const Walk& /*op*/) { return lacks("walk"); }
 Status check_supported(const Linear& op) {
   for (const Weight& weight : op.weights) FT_TRY(kind_of(weight));
   return {};
@@ -309,6 +312,10 @@ void CudaExecutable::add_scale(View in, View out, float factor) {
 Status CudaExecutable::make(const Scale& op) {
   return add_scale(view(op.in), view(op.out), op.factor), Status();
 }
+
+Status CudaExecutable::make(const LocalConv& op) { return check_supported(op); }
+Status CudaExecutable::make(const ClusterLogits& op) { return check_supported(op); }
+Status CudaExecutable::make(const Walk& op) { return check_supported(op); }
 
 Status CudaExecutable::make(const Slice& op) {
   View in = view(op.in);

@@ -31,6 +31,9 @@ struct Lacks {
       return "experts with a clamped activation, for which it has no kernel";
     return {};
   }
+  std::string operator()(const LocalConv&) const { return "a local convolution"; }
+  std::string operator()(const ClusterLogits&) const { return "logits by cluster"; }
+  std::string operator()(const Walk&) const { return "a walk over candidates"; }
   std::string operator()(const DeltaRule& op) const {
     if (metal::keys_of_lane(op.key_dim) > 0) return {};
     return fmt::format("keys of {} dimensions in a delta rule; it takes at most 256", op.key_dim);

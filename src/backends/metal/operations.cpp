@@ -143,6 +143,9 @@ struct Launched {
   Names operator()(const Add&) const { return {"combine_add"}; }
   Names operator()(const SigmoidGate&) const { return {"combine_gated"}; }
   Names operator()(const Gelu& op) const { return {op.exact ? "combine_gelu_exact" : "combine_gelu"}; }
+  Names operator()(const LocalConv&) const { return {}; }
+  Names operator()(const ClusterLogits&) const { return {}; }
+  Names operator()(const Walk&) const { return {}; }
   Names operator()(const Scale&) const { return {"combine_scaled"}; }
   Names operator()(const Bias&) const { return {"combine_biased"}; }
   Names operator()(const Concat&) const { return {"combine_copy"}; }
@@ -336,6 +339,10 @@ void encode(const Step& step, const SigmoidGate& op, const Parts&) {
 void encode(const Step& step, const Gelu& op, const Parts&) {
   combine(step, op.exact ? "combine_gelu_exact" : "combine_gelu", op.in, op.in, op.out, 0);
 }
+void encode(const Step&, const LocalConv&, const Parts&) {}  // the backend refuses it, and the next two
+void encode(const Step&, const ClusterLogits&, const Parts&) {}
+void encode(const Step&, const Walk&, const Parts&) {}
+
 void encode(const Step& step, const Scale& op, const Parts&) {
   combine(step, "combine_scaled", op.in, op.in, op.out, op.factor);
 }

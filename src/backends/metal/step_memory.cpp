@@ -91,7 +91,7 @@ Place StepMemory::seen(const StepArgs& args, const Attention& op) {
       const int position = static_cast<int>(segment.position) + r;
       const int end = static_cast<int>(segment.position) + segment.rows;
       const int first = op.sliding_window > 0 ? std::max(0, position + 1 - op.sliding_window) : 0;
-      *out++ = {position, op.causal ? first : 0, op.causal ? position : end - 1, first_blocks_[s]};
+      *out++ = {position, first, op.causal ? position : end - 1, first_blocks_[s]};
     }
   }
   return seen.rows.at();

@@ -66,9 +66,8 @@ struct Seen {
 };
 
 Seen seen(const Attention& op, const Segment& segment, std::int64_t position) {
-  if (!op.causal) return {0, segment.position + segment.rows};
   return {op.sliding_window > 0 ? std::max<std::int64_t>(0, position + 1 - op.sliding_window) : 0,
-          position + 1};
+          op.causal ? position + 1 : segment.position + segment.rows};
 }
 
 /// An attention head of a row; `sink`: null for none.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <new>
+#include <optional>
 
 #include "backends/weight_rows.h"
 #include "format/out_of_memory.h"
@@ -48,6 +49,8 @@ class RefExecutable final : public Executable {
       Preparation preparation(weights_[i], values_, options.max_rows);
       describe(instruction, preparation);
       if (const auto* logits = std::get_if<Logits>(&instruction)) prepare(*logits);
+      if (const auto* logits = std::get_if<ClusterLogits>(&instruction)) make_room(logits->table.rows);
+      if (const auto* walk = std::get_if<Walk>(&instruction)) walker_.emplace(*walk);
     }
   }
 
@@ -60,6 +63,7 @@ class RefExecutable final : public Executable {
       step.tokens.push_back(token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token);
     }
     outputs_.result = {};
+    logit_rows_.assign(args.logit_rows.begin(), args.logit_rows.end());
     for (std::size_t i = 0; i < weights_.size(); ++i) {
       std::visit([&](const auto& op) { execute(step, op, Weights(weights_[i])); },
                  program_.instructions()[i]);
@@ -70,6 +74,16 @@ class RefExecutable final : public Executable {
   int vocabulary() const override { return outputs_.vocabulary; }
   std::span<const std::int32_t> ids() const override { return outputs_.ids; }
   void add_draft_tokens(std::span<const std::int32_t> tokens) override { outputs_.extra.add(tokens); }
+  void walk_candidates(std::size_t row, std::int32_t predecessor, std::span<const std::uint32_t> mask,
+                       WalkCandidates& out) const override {
+    const auto width = static_cast<std::size_t>(outputs_.vocabulary);
+    const std::span<const float> logits = std::span(outputs_.logits).subspan(row * width, width);
+    const Row& factors = walker_->op().factors;
+    const auto at = static_cast<std::size_t>(logit_rows_[row]) * static_cast<std::size_t>(factors.width);
+    walker_->candidates(logits, outputs_.ids, mask,
+                        factors.id < 0 ? nullptr : values_[static_cast<std::size_t>(factors.id)].data() + at,
+                        predecessor, out);
+  }
   std::int64_t packed_bytes() const override {
     std::size_t floats = 0;
     for (const std::vector<Decoded>& weights : weights_) {
@@ -82,7 +96,11 @@ class RefExecutable final : public Executable {
   void prepare(const Logits& op) {
     outputs_.extra = ExtraIdTable(op);
     outputs_.ids = outputs_.extra.empty() ? std::span(op.tokens()) : std::span(outputs_.extra.ids());
-    outputs_.vocabulary = static_cast<int>(op.columns());
+    make_room(op.columns());
+  }
+
+  void make_room(std::int64_t of_columns) {
+    outputs_.vocabulary = static_cast<int>(of_columns);
     const auto columns = static_cast<std::size_t>(outputs_.vocabulary);
     outputs_.logits.resize(columns * static_cast<std::size_t>(options_.max_logit_rows));
     outputs_.sampled.resize(static_cast<std::size_t>(options_.max_logit_rows));
@@ -94,6 +112,8 @@ class RefExecutable final : public Executable {
   std::vector<std::vector<Decoded>> weights_;  // by instruction
   std::vector<Matrix> values_;                 // by Row::id
   StepOutputs outputs_;
+  std::optional<Walker> walker_;
+  std::vector<std::int32_t> logit_rows_;  // of the last step
 };
 
 }  // namespace

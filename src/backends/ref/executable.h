@@ -8,6 +8,7 @@
 
 #include "backends/extra_ids.h"
 #include "backends/ref/state.h"
+#include "backends/walk.h"
 #include "program/backend.h"
 #include "sampling/sample.h"
 
@@ -44,6 +45,8 @@ struct StepOutputs {
   std::vector<float> logits;          // [max_logit_rows, vocabulary]
   std::vector<std::int32_t> sampled;  // [max_logit_rows]
   SampleScratch scratch;
+  WalkScratch walk;
+  WalkCandidates candidates;
   StepResult result;
 };
 

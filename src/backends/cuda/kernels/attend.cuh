@@ -22,9 +22,8 @@ struct Seen {
   int first, end;
 };
 FT_DEVICE Seen seen_by(const AttendArgs& p, const SegmentPlace& s, int row) {
-  if (!p.causal) return {0, s.position + s.rows};
-  const int end = s.position + row + 1;
-  return {p.sliding_window > 0 ? max_(0, end - p.sliding_window) : 0, end};
+  const int own = s.position + row + 1;
+  return {p.sliding_window > 0 ? max_(0, own - p.sliding_window) : 0, p.causal ? own : s.position + s.rows};
 }
 
 }  // namespace ft::cuda
