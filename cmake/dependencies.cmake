@@ -17,6 +17,7 @@ else()
   find_package(Boost 1.81 REQUIRED)  # Beast and Asio: headers only
   find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)  # hashes of downloads
   find_package(CURL 7.85 REQUIRED)  # headers only
+  find_package(SQLite3 3.40 REQUIRED)  # stored responses
   find_package(benchmark 1.7 QUIET)
 endif()
 find_program(CCACHE ccache)

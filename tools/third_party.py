@@ -25,6 +25,7 @@ LIBRARIES = [
     ("libcurl", "7.88", "curl", "program: fetching models; opened at run time"),
     ("OpenSSL (libcrypto)", "3.0", "Apache-2.0", "program: hashes of fetched files"),
     ("xxHash", "0.8", "BSD-2-Clause", "program: hashes of prefixes and files"),
+    ("SQLite", "3.40", "blessing", "program: stored responses"),
     ("Boost (Beast, Asio and what they include)", "1.81", "BSL-1.0", "program: the server"),
     ("GoogleTest", "1.12", "BSD-3-Clause", "tests only"),
     ("RapidCheck", "0~1033", "BSD-2-Clause", "tests only"),

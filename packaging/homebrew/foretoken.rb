@@ -22,6 +22,7 @@ class Foretoken < Formula
   depends_on "xxhash"
   uses_from_macos "curl"
   uses_from_macos "libedit"
+  uses_from_macos "sqlite"
 
   def install
     system "cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DBUILD_TESTING=OFF", *std_cmake_args

@@ -19,7 +19,7 @@ STANDARD = ["-DCMAKE_INSTALL_LIBDIR=lib", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE
             "-DCMAKE_VERBOSE_MAKEFILE=ON", "-Wno-dev"]
 NOT_FOR_USERS = {"Threads", "GTest", "benchmark"}
 OTHER_NAMES = {"nlohmann_json": "nlohmann-json", "CLI11": "cli11", "PkgConfig": "pkgconf", "Boost": "boost",
-               "OpenSSL": "openssl@3", "CURL": "curl"}
+               "OpenSSL": "openssl@3", "CURL": "curl", "SQLite3": "sqlite"}
 
 # Formula's words, recorded.
 READER = r"""

@@ -41,7 +41,7 @@ const ModelInfo& model_info() {
     made.eos = {8180, 8178};
     made.grammars = std::make_shared<const GrammarCompiler>(*tokenizer, made.eos);
     made.vocabulary = tokenizer->vocab_size(), made.context = 4096;
-    made.responses->put("resp_1", {"{}", R"([{"role":"user","content":"a"}])"}, {});
+    (void)made.responses->put("resp_1", {"{}", R"([{"role":"user","content":"a"}])"}, {});
     return made;
   }();
   return model_info;

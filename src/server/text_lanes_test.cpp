@@ -198,8 +198,9 @@ TEST_F(TextLanesTest, WhatWaitsWhileTheServerStopsIsNotBegun) {
 TEST_F(TextLanesTest, ALongConversationMakesAShortBodyLong) {
   auto model_info = std::make_shared<api::ModelInfo>();
   model_info->responses = std::make_shared<api::ResponseStore>();
-  model_info->responses->put("resp_long", {"", std::string(kLongTextBytes, 'a')}, {});
-  model_info->responses->put("resp_short", {"", "[]"}, {});
+  const std::string history(kLongTextBytes, 'a');
+  ASSERT_TRUE(model_info->responses->put("resp_long", {"", history}, {}).ok());
+  ASSERT_TRUE(model_info->responses->put("resp_short", {"", "[]"}, {}).ok());
   model_info_ = model_info;
   const std::string body = R"({"input":"more","previous_response_id":")";
   EXPECT_EQ(lane_of(with_body("/v1/responses", body + "resp_long\"}")), Lane::kLong);

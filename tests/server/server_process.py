@@ -30,7 +30,8 @@ class Server:
 
     def __init__(self, *arguments, environment=None):
         self.arguments = [program(), "serve", "--port", "0", "--json", "--log-json", *arguments]
-        self.environment = {"FORETOKEN_COSTS": "measure", **SIZES, **os.environ, **(environment or {})}
+        self.environment = {"FORETOKEN_COSTS": "measure", "FORETOKEN_RESPONSE_STORE": "off", **SIZES, **os.environ,
+                            **(environment or {})}
         self.facts = {}  # what it printed when it was ready
         self.url = ""
         self.process = None

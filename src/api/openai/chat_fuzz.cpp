@@ -38,7 +38,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const auto& prompt : completions->call.prompts) demand(!prompt.text.empty() || !prompt.ids.empty());
   }
   ft::api::ResponseStore store;
-  store.put("resp_1", {"{}", R"([{"role":"user","content":"a"}])"});
+  (void)store.put("resp_1", {"{}", R"([{"role":"user","content":"a"}])"}, {});
   if (const auto responses = ft::api::read_responses(*body, &store, {}); responses.ok()) {
     check(responses->call);
     demand(ft::api::Json::parse(responses->echo, nullptr, false).is_object());

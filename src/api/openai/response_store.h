@@ -1,23 +1,33 @@
 // ResponseStore: answers of POST /v1/responses for later use by previous_response_id, GET, and DELETE
-// /v1/responses/{id}. In memory only. Beyond kMaxStoredResponses or kMaxStoredBytes, the key that has most
-// loses its least recently used entry, so no key can push out the entries of one with less. One lock per call
-// makes it safe from any thread. An unknown id is nullopt, and so is one whose entry the caller may not use.
+// /v1/responses/{id}, in a SQLite database: a file, which restarts and several processes share, or memory.
+// put() returns when the entry is written, so killing the process loses none; a power cut may lose the last
+// ones. Beyond the limits, the key that has most loses its least recently used entry, so no key can push out
+// the entries of one with less. An entry is found until its age exceeds the limit. One lock per call makes it
+// safe from any thread. An unknown id is nullopt, and so is one whose entry the caller may not use. Cost of
+// put(): a write without fsync; a thread of the store moves the log of a file into it.
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
-#include <list>
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <stop_token>
 #include <string>
-#include <string_view>
-#include <unordered_map>
+#include <thread>
 
 #include "api/caller.h"
+#include "api/openai/sqlite_database.h"
+#include "base/result.h"
 
 namespace ft::api {
 
 inline constexpr std::size_t kMaxStoredResponses = 4'096;
-inline constexpr std::size_t kMaxStoredBytes = std::size_t{64} << 20;
+inline constexpr std::size_t kMaxStoredBytes = std::size_t{64} << 20;     // in memory
+inline constexpr std::size_t kMaxStoredFileBytes = std::size_t{1} << 30;  // in a file
+inline constexpr std::int64_t kMaxStoredAgeS = std::int64_t{30} * 24 * 3600;
 
 struct StoredResponse {
   std::string body;         // the response object as sent
@@ -27,13 +37,27 @@ struct StoredResponse {
   std::size_t bytes() const { return body.size() + history.size() + deltas.size(); }
 };
 
+struct StoreLimits {
+  std::size_t entries = kMaxStoredResponses, bytes = kMaxStoredBytes;
+  std::int64_t age_s = kMaxStoredAgeS;
+};
+
 class ResponseStore {
  public:
-  explicit ResponseStore(std::size_t most = kMaxStoredResponses, std::size_t most_bytes = kMaxStoredBytes)
-      : most_(most), most_bytes_(most_bytes) {}
+  using Limits = StoreLimits;
+  using Clock = std::function<std::int64_t()>;  // seconds
+
+  /// In memory.
+  explicit ResponseStore(Limits limits = {});
+  /// In a file, whose folder exists. An error if it is something else's file, or damaged.
+  static Result<std::unique_ptr<ResponseStore>> open(const std::string& path, Limits limits,
+                                                     Clock clock = nullptr);
+  ~ResponseStore();
+  ResponseStore(const ResponseStore&) = delete;
+  ResponseStore& operator=(const ResponseStore&) = delete;
 
   /// An entry that exceeds the byte limit by itself is not stored. It belongs to the caller's key.
-  void put(const std::string& id, StoredResponse response, const Caller& caller);
+  Status put(const std::string& id, const StoredResponse& response, const Caller& caller);
   /// Also marks the entry as the most recently used.
   std::optional<StoredResponse> get(const std::string& id, const Caller& caller);
   bool erase(const std::string& id, const Caller& caller);
@@ -44,25 +68,24 @@ class ResponseStore {
   std::size_t bytes() const;
 
  private:
-  struct Entry {
-    std::string id;
-    StoredResponse response;
-    std::uint64_t owner = 0;
-  };
-  using Places = std::unordered_map<std::string, std::list<Entry>::iterator>;
-  Places::const_iterator find(const std::string& id, const Caller& caller) const;
-  void drop(std::list<Entry>::iterator entry);
-  void drop_one();
+  ResponseStore(SqliteDatabase database, Limits limits, Clock clock);
+  Status prepare_tables();
+  Status check_is_ours();
+  Status write(const std::string& id, const StoredResponse& response, const Caller& caller);
+  Status drop_one();
+  Result<std::optional<StoredResponse>> read(const std::string& id, const Caller& caller);
+  Result<bool> remove(const std::string& id, const Caller& caller);
+  Result<std::int64_t> total(const char* what) const;
+  void move_log(SqliteDatabase& database, const std::stop_token& stop);
 
-  const std::size_t most_, most_bytes_;
+  const Limits limits_;
+  const Clock clock_;
   mutable std::mutex mutex_;
-  std::list<Entry> entries_;  // most recently used first
-  Places places_;
-  struct Share {
-    std::size_t entries = 0, bytes = 0;
-  };
-  std::unordered_map<std::uint64_t, Share> shares_;  // by owner
-  std::size_t bytes_ = 0;
+  mutable SqliteDatabase database_;
+
+  std::condition_variable_any written_;
+  bool fresh_ = false;   // something was written since the log was moved
+  std::jthread keeper_;  // last: it ends before what it uses
 };
 
 }  // namespace ft::api

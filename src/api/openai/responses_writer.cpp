@@ -10,6 +10,7 @@
 #include "api/openai/client_calls.h"
 #include "api/openai/sealed_reasoning.h"
 #include "base/json.h"
+#include "base/log.h"
 
 namespace ft::api {
 namespace {
@@ -282,7 +283,9 @@ void ResponsesWriter::keep(const Json& response) const {
   }
   Json deltas = Json::array();
   for (const Item& item : items_) deltas.push_back(item.deltas);
-  model_info_.responses->put(id(), {dump(response), dump(history), dump(deltas), inputs}, meta_.caller);
+  const Status kept =
+      model_info_.responses->put(id(), {dump(response), dump(history), dump(deltas), inputs}, meta_.caller);
+  if (!kept.ok()) log_warn(fmt::format("response {} was not stored: {}", id(), kept.error().message));
 }
 
 void ResponsesWriter::begin(std::string& out) {

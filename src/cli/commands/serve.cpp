@@ -8,6 +8,7 @@
 #include "cli/args/option_flags.h"
 #include "cli/commands/answering.h"
 #include "cli/commands/connection_settings.h"
+#include "cli/commands/response_file.h"
 #include "cli/commands/serving.h"
 #include "cli/commands/subcommands.h"
 #include "cli/library/last_start.h"
@@ -89,12 +90,14 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<server::Server> server, server::Server::listen(server_options, app));
   const Serving serving(*server);
   if (options.serve.max) FT_TRY(ThermalForge::find());  // before a large model is read
+  FT_ASSIGN(const std::shared_ptr<api::ResponseStore> responses,
+            open_responses(options.serve.response_store));
   Interrupt interrupt([&] { app.drain(); }, [&] { read_keys_again(options.serve, *server); });
   FT_ASSIGN(loaded, load(options.model, &terminal));
   app.loading(0.5);
   FT_ASSIGN(engine, start_serving_engine(*loaded, options.serve));
   const std::shared_ptr<const api::ModelInfo> model_info =
-      what_is_served(*loaded, *engine, options.serve, options.request);
+      what_is_served(*loaded, *engine, options.serve, options.request, responses);
   app.ready(*engine, model_info);
   if (keep_start()) terminal.note(kKeptStart);
   // The first grammar prepares the vocabulary, which takes seconds: done here, no request waits for it.

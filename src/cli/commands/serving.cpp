@@ -137,6 +137,10 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
             "drafter drafts (default 64); 0: off");
   flags.add("lookup-memory", "DIR", reads_text(serve.lookup_memory),
             "Also keep those texts in this folder across restarts (default: memory only)");
+  flags.add("response-store", "FILE", reads_text(serve.response_store),
+            "Where answers of /v1/responses are stored for previous_response_id: auto (default, "
+            "responses.sqlite in the state folder), a SQLite file, or off (in memory). Each belongs to its "
+            "API key; at most 30 days, 4096 answers and 1 GB (64 MB in memory)");
   flags.add("memory-mb", "N", reads_int(serve.memory_mb, 0, 1 << 24),
             "Memory limit of weights, slots and cache together in MB; 0 (default): the free memory");
   flags.add_switch("max", serve.max,
@@ -251,8 +255,10 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
 
 std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, const Engine& engine,
                                                      const ServeOptions& choice,
-                                                     const RequestOptions& request) {
+                                                     const RequestOptions& request,
+                                                     std::shared_ptr<api::ResponseStore> responses) {
   auto model_info = std::make_shared<api::ModelInfo>();
+  model_info->responses = std::move(responses);
   static_cast<RequestModel&>(*model_info) = request_model(loaded);
   const Model& model = loaded.model;
   const Decoder& decoder = engine.decoder();
@@ -286,7 +292,6 @@ std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, 
   model_info->draft_vocabulary = model.draft_vocabulary;
   model_info->positions = model.facts.context;
   model_info->slots = decoder.options().slots;
-  model_info->responses = std::make_shared<api::ResponseStore>();
   return model_info;
 }
 

@@ -22,15 +22,16 @@ struct ServeOptions {
   int slots = -1;  // -1: auto
   int queue = 256;
   int grace_s = 30;
-  int cache_mb = -1;                  // -1: auto
-  int cache_host_mb = -1;             // -1: auto
-  int lookup_memory_mb = 64;          // 0: off
-  std::string lookup_memory;          // folder; empty: none
-  std::string cache_dir;              // auto or a folder; empty: none
-  int cache_dir_mb = -1;              // -1: auto
-  std::string cache_share = "speed";  // speed, keys or none
-  int memory_mb = 0;                  // 0: the free memory
-  bool max = false;                   // Max mode
+  int cache_mb = -1;                    // -1: auto
+  int cache_host_mb = -1;               // -1: auto
+  int lookup_memory_mb = 64;            // 0: off
+  std::string lookup_memory;            // folder; empty: none
+  std::string response_store = "auto";  // auto, off or a file
+  std::string cache_dir;                // auto or a folder; empty: none
+  int cache_dir_mb = -1;                // -1: auto
+  std::string cache_share = "speed";    // speed, keys or none
+  int memory_mb = 0;                    // 0: the free memory
+  bool max = false;                     // Max mode
   int head_s = 10, idle_s = 75;
   std::vector<std::string> api_keys, origins, hosts, aliases;
   std::string api_key_file, admin_key_file;
@@ -62,7 +63,8 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
 
 std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, const Engine& engine,
                                                      const ServeOptions& choice,
-                                                     const RequestOptions& request);
+                                                     const RequestOptions& request,
+                                                     std::shared_ptr<api::ResponseStore> responses);
 
 /// "http://127.0.0.1:8080"; a wildcard address becomes loopback.
 std::string serving_url(const std::string& host, int port);
