@@ -66,9 +66,9 @@ std::string trained_gemma(const std::string& trained) {
 std::string folder_of(const Set& set) {
   if (set.name == "odd") return "tests/golden/odd";
   if (set.name.starts_with("llama_")) return "tests/golden/llama/" + set.name.substr(6);
-  if (set.name == "smollm2") {  // not part of this project: a folder or a GGUF file
+  if (set.name == "smollm2") {  // tools/smollm2 fetches it
     const char* smollm2 = std::getenv("FORETOKEN_SMOLLM2");
-    return smollm2 == nullptr || std::getenv("FORETOKEN_TRAINED") == nullptr ? "" : smollm2;
+    return smollm2 == nullptr ? "" : smollm2;
   }
   if (set.name == "gemma_odd") return "tests/golden/gemma4/odd";
   if (set.name == "gemma_odd_moe") return "tests/golden/gemma4/odd_moe";
@@ -88,7 +88,7 @@ class Golden : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     const std::string folder = folder_of(GetParam().set);
-    if (folder.empty()) GTEST_SKIP() << "FORETOKEN_TRAINED names no folder: this model was NOT compared";
+    if (folder.empty()) GTEST_SKIP() << "no variable names this model: it was NOT compared";
     if (!fs::is_regular_file(folder) && !fs::exists(folder + "/config.json"))
       GTEST_SKIP() << folder << " is absent: nothing was compared";
     Result<Model> model = load_model(folder, {.draft_bits = 0});
@@ -108,6 +108,7 @@ class Golden : public testing::TestWithParam<Case> {
                                        : GetParam().set.golden;
     for (const auto& entry : fs::directory_iterator(golden)) {
       const std::string name = entry.path().stem();
+      if (entry.path().extension() != ".json") continue;
       if (name != "heldout" && name != "tokenizer" && name != "template") prompts_.push_back(entry.path());
     }
     std::sort(prompts_.begin(), prompts_.end());
@@ -235,7 +236,7 @@ std::vector<Case> cases() {
     all.push_back({backend, {"gemma_trained", "/gemma4-tiny/golden", 0.1}});
     for (const char* name : kLlamas)
       all.push_back({backend, {std::string("llama_") + name, golden_of(name), 0.1, activations}});
-    all.push_back({backend, {"smollm2", "/smollm2-135m/golden", 0.5}});
+    all.push_back({backend, {"smollm2", "tests/golden/smollm2", 0.5}});
   }
   // The kernels for Apple GPUs as C++: the small models, because it has one thread.
   all.push_back({"metal-twin", {"odd", "tests/golden/odd/golden", 0.1}});

@@ -16,7 +16,7 @@ import mlx_affine
 import mlx_block_floats
 
 STORED = {"F32": np.dtype("<f4"), "F16": np.dtype("<f2"), "BF16": np.dtype("<u2"), "U32": np.dtype("<u4"),
-          "U8": np.dtype("u1")}
+          "U8": np.dtype("u1"), "BOOL": np.dtype("u1"), "I64": np.dtype("<i8")}
 # Norms that store w for 1 + w; MLX stores the sum. The gated norm of the linear layers is not one of them.
 SHIFTED = re.compile(
     r"(^|\.)(input_layernorm|post_attention_layernorm|q_norm|k_norm|pre_fc_norm_embedding|pre_fc_norm_hidden)\.weight$"

@@ -5,7 +5,9 @@
 
 import json
 import os
+import pathlib
 import sys
+import tempfile
 import unittest
 
 import cli_test
@@ -24,6 +26,22 @@ class Bench(cli_test.CliTest):
         forced = self.expect_json(0, "bench", *self.PROMPT, "-n", "24", "--pairs", "1", "--temperature", "0", "--depth",
                                   "2", "--forced-acceptance", "1,1")
         self.assertEqual(forced["summary"]["accepted_by_position"][:2], [1.0, 1.0])
+
+    def test_bench_takes_the_prompts_of_a_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            prompts = pathlib.Path(folder, "prompts.txt")
+            prompts.write_bytes(b"\r\n\r\nSay hello\r\nand goodbye.\r\n\r\n\r\n\r\n"
+                                b"Name the three largest cities of the country\n")
+            options = ("--prompts", str(prompts), "-n", "4", "--pairs", "1", "--temperature", "0")
+            report = self.expect_json(0, "bench", *options)
+            self.assertEqual([prompt["name"] for prompt in report["prompts"]],
+                             ["Say hello", "Name the three largest ..."])
+            prompts.write_bytes(b"\n\n \n".replace(b" ", b""))
+            self.assertIn("write one a paragraph", self.expect(2, "bench", *options).stderr.decode())
+            wrong = self.expect(2, "bench", *options, "-p", "Hi")
+            self.assertIn("exclude each other", wrong.stderr.decode())
+        daily = pathlib.Path("bench/prompts/daily.txt").read_text(encoding="utf-8").strip().split("\n\n")
+        self.assertEqual(len(daily), 20)
 
     def test_bench_edits_remembers_earlier_requests(self):
         report = self.expect_json(0, "bench", "edits", "--pairs", "1", "-n", "64", "--threads", "1")

@@ -6,6 +6,7 @@
 
 #include "base/quantile.h"
 #include "base/replace_file.h"
+#include "base/text_file.h"
 #include "base/text_layout.h"
 #include "cli/args/option_flags.h"
 #include "cli/bench/bench_drafters.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr int kQuickTokens = 96;
 constexpr int kQuickPrompts = 2;
+constexpr std::size_t kMaxPromptsBytes = std::size_t{1} << 20;
 constexpr int kQuickPairs = 3;                                // max pairs per prompt
 constexpr auto kQuickTime = std::chrono::milliseconds(4500);  // no new pair starts later
 
@@ -34,6 +36,7 @@ struct Options {
   ForcedSchedule forced;
   int pairs = 3;
   bool quick = false, drafters = false;
+  std::string prompts;    // a file of prompts; empty: the built-in ones
   std::string html, svg;  // files for the figures of --drafters; empty: none
   bool draws() const { return !html.empty() || !svg.empty(); }
 };
@@ -42,12 +45,51 @@ bool names_prompt(const PromptOptions& prompt) {
   return prompt.text || prompt.file || prompt.messages || prompt.has_ids;
 }
 
+/// Prompts of a file: paragraphs with an empty line between two.
+Result<std::vector<std::string>> read_prompts(const std::string& path) {
+  FT_ASSIGN(std::string text, read_text_file(path, kMaxPromptsBytes));
+  std::erase(text, '\r');
+  std::vector<std::string> prompts;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find("\n\n", at), text.size());
+    const std::size_t first = text.find_first_not_of('\n', at);
+    if (first < end) prompts.push_back(text.substr(first, end - first));
+    at = end + 2;
+  }
+  for (std::string& prompt : prompts) {
+    while (prompt.ends_with('\n')) prompt.pop_back();
+  }
+  if (prompts.empty()) return Error{Code::kInvalid, path + ": has no prompt; write one a paragraph"};
+  return prompts;
+}
+
+/// Names of the report: the first words of the prompt.
+std::string name_of(const std::string& prompt) {
+  constexpr std::size_t kMost = 28;
+  const std::string line = prompt.substr(0, prompt.find('\n'));
+  if (line.size() <= kMost) return line;
+  const std::size_t blank = line.rfind(' ', kMost);
+  return line.substr(0, blank == std::string::npos ? kMost : blank) + " ...";
+}
+
 Result<std::vector<Prompt>> bench_prompts(const Options& options, const LoadedModel& loaded) {
   std::vector<Prompt> prompts;
   if (names_prompt(options.prompt)) {
     FT_ASSIGN(Prompt prompt, make_prompt(options.prompt, loaded));
     prompt.name = "prompt";
     prompts.push_back(std::move(prompt));
+    return prompts;
+  }
+  if (!options.prompts.empty()) {
+    FT_ASSIGN(const std::vector<std::string> texts, read_prompts(options.prompts));
+    for (const std::string& text : texts) {
+      FT_ASSIGN(Prompt prompt, loaded.chat_template ? user_prompt(text, options.prompt.system, "",
+                                                                  options.prompt.think, loaded)
+                                                    : raw_prompt(text, *loaded.tokenizer));
+      prompt.name = name_of(text);
+      prompts.push_back(std::move(prompt));
+      if (options.quick && static_cast<int>(prompts.size()) == kQuickPrompts) break;
+    }
     return prompts;
   }
   for (const BuiltInPrompt& built_in : built_in_prompts()) {
@@ -288,6 +330,7 @@ Command bench_command() {
       "  foretoken bench --quick\n"
       "  foretoken bench --drafters --drafter dflash=DIR --temperature 0 --html drafters.html\n"
       "  foretoken bench --pairs 5 --json > bench.json\n"
+      "  foretoken bench --prompts bench/prompts/daily.txt --temperature 0\n"
       "  foretoken bench -p \"Explain recursion\" --temperature 0 --drafter mtp --depth 3\n"
       "  foretoken bench --forced-acceptance 0.9,0.8,0.7 --temperature 0   speed at a given acceptance\n";
   options->request.max_tokens = 128;
@@ -301,6 +344,8 @@ Command bench_command() {
       "With --drafters: also write charts of speed, acceptance and round costs to this HTML file");
   command.flags.add("svg", "FILE", reads_text(options->svg),
                     "With --drafters: also write the charts to this SVG file");
+  command.flags.add("prompts", "FILE", reads_text(options->prompts),
+                    "Prompts of a text file, with an empty line between two (default: six built-in ones)");
   command.flags.add("pairs", "N", reads_int(options->pairs, 1, 1000), "Pairs per prompt (default 3)");
   command.flags.add(
       "forced-acceptance", "A,B,C", reads_probabilities(options->forced),
@@ -317,6 +362,8 @@ Command bench_command() {
       return Error{Code::kInvalid,
                    fmt::format("--forced-acceptance: expected at most {} positions", kMaxDraftTokens)};
     }
+    if (!options->prompts.empty() && names_prompt(options->prompt))
+      return Error{Code::kInvalid, "--prompts and a single prompt exclude each other; give one of them"};
     return check_prompt_flags(options->prompt);
   };
   return bind_options(std::move(command), std::move(options), work);
