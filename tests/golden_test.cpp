@@ -66,6 +66,8 @@ std::string trained_gemma(const std::string& trained) {
 std::string folder_of(const Set& set) {
   if (set.name == "odd") return "tests/golden/odd";
   if (set.name.starts_with("llama_")) return "tests/golden/llama/" + set.name.substr(6);
+  if (set.name == "gpt_oss_gguf") return "tests/golden/gpt_oss/mxfp4.gguf";
+  if (set.name.starts_with("gpt_oss_")) return "tests/golden/gpt_oss/" + set.name.substr(8);
   if (set.name == "smollm2") {  // tools/smollm2 fetches it
     const char* smollm2 = std::getenv("FORETOKEN_SMOLLM2");
     return smollm2 == nullptr ? "" : smollm2;
@@ -220,6 +222,8 @@ constexpr const char* kLlamas[] = {"llama",   "qwen2",   "qwen3",   "qwen3_moe",
 
 std::string golden_of(const char* llama) { return fmt::format("tests/golden/llama/{}/golden", llama); }
 
+std::string gpt_oss_golden(const char* name) { return fmt::format("tests/golden/gpt_oss/{}/golden", name); }
+
 std::vector<Case> cases() {
   std::vector<Case> all;
   for (const char* backend : {"ref", "cpu", "cuda"}) {
@@ -236,6 +240,10 @@ std::vector<Case> cases() {
     all.push_back({backend, {"gemma_trained", "/gemma4-tiny/golden", 0.1}});
     for (const char* name : kLlamas)
       all.push_back({backend, {std::string("llama_") + name, golden_of(name), 0.1, activations}});
+    for (const char* name : {"mxfp4", "plain"})
+      all.push_back({backend, {std::string("gpt_oss_") + name, gpt_oss_golden(name), 0.1, activations}});
+    for (const char* name : {"gpt_oss_mlx", "gpt_oss_gguf"})
+      all.push_back({backend, {name, gpt_oss_golden("mxfp4"), 0.1, activations}});
     all.push_back({backend, {"smollm2", "tests/golden/smollm2", 0.5}});
   }
   // The kernels for Apple GPUs as C++: the small models, because it has one thread.

@@ -169,6 +169,7 @@ struct AttendShape {
   int heads = 4, kv_heads = 2, head_dim = 40, rotary = 0, window = 0;
   bool causal = true, gated = false;
   float scale = 1;  // times 1 / sqrt(head_dim)
+  bool sinks = false;
 };
 
 inline InstructionProgram attend_program(RandomWeights& random, const AttendShape& shape) {
@@ -186,6 +187,7 @@ inline InstructionProgram attend_program(RandomWeights& random, const AttendShap
   attend.heads = shape.heads, attend.kv_heads = shape.kv_heads, attend.head_dim = shape.head_dim;
   attend.rotary = shape.rotary, attend.sliding_window = shape.window, attend.v_norm = shape.window > 0;
   attend.causal = shape.causal, attend.gated = shape.gated;
+  if (shape.sinks) attend.sinks = random.plain(Format::kBf16, 1, shape.heads, 3);
   for (int j = 0; j < shape.rotary / 2; ++j)
     attend.inverse_frequencies.push_back(
         std::pow(1e4F, -2.0F * static_cast<float>(j) / static_cast<float>(shape.rotary)));

@@ -29,7 +29,8 @@ struct TestShape {
   std::vector<std::int32_t> labels = {};
   int experts = 0, chosen = 0;  // in place of every second dense MLP; their width is `expert`
   int expert = 0;
-  bool tower = false;  // norms with a mean, biases and gelu of a vision tower; frequencies on three axes
+  bool clamped = false;  // the experts have biases and a clamped activation, attention has sinks
+  bool tower = false;    // norms with a mean, biases and gelu of a vision tower; frequencies on three axes
 
   /// A mixture of experts whose widths suit no block.
   static TestShape mixture() {
@@ -46,6 +47,13 @@ struct TestShape {
     shape.softcap = 5;
     shape.layers = 4;
     for (int v = 0; v < shape.vocabulary; ++v) shape.labels.push_back(3 * v + 1);
+    return shape;
+  }
+  /// Sinks, windows, and experts with biases, as gpt-oss needs them.
+  static TestShape clamped_mixture() {
+    TestShape shape = mixture();
+    shape.clamped = true;
+    shape.window = 21;
     return shape;
   }
   static TestShape vision() {
@@ -152,6 +160,7 @@ class TestProgram {
     attend.eps = 1e-6F;
     attend.scale = 1.0F / std::sqrt(static_cast<float>(shape_.head_dim));
     attend.gated = true;
+    if (shape_.clamped) attend.sinks = weights_.plain(Format::kBf16, 1, shape_.heads, 3);
     attend.v_norm = shape_.gemma;
     if (shape_.shares && layer % 2 == 1) {
       attend.shared = true;
@@ -201,6 +210,12 @@ class TestProgram {
       experts.gate.push_back(matrix(shape_.expert, x.width));
       experts.up.push_back(matrix(shape_.expert, x.width));
       experts.down.push_back(back_to_hidden(shape_.expert));
+    }
+    if (shape_.clamped) {
+      experts.gate_bias = weights_.plain(Format::kBf16, shape_.experts, shape_.expert, 0.5F);
+      experts.up_bias = weights_.plain(Format::kF32, shape_.experts, shape_.expert, 0.5F);
+      experts.down_bias = weights_.plain(Format::kF16, shape_.experts, shape_.hidden, 0.5F);
+      experts.activation = Activation::kClampedSwiglu, experts.limit = 1.2F;
     }
     const Row shared = mlp(x, shape_.gemma);
     return program.add(program.append(std::move(experts)), program.append(SigmoidGate{shared, rows[1], {}}));

@@ -230,6 +230,48 @@ class OrderedColumns final : public MatrixSource {
   std::vector<std::pair<std::size_t, std::size_t>> exchanges_;
 };
 
+/// Columns of stored matrices. Rows of a run are read together, because their elements are neighbours.
+class TurnedRows final : public MatrixSource {
+ public:
+  TurnedRows(const TensorView& stack, std::int64_t rows, std::int64_t step, std::int64_t first)
+      : MatrixSource(rows, stack.shape[1], stack.dtype),
+        data_(stack.bytes.data()),
+        each_(rows / stack.shape[0]),
+        line_(stack.shape[2]),
+        step_(step),
+        first_(first) {}
+
+  void read(std::int64_t first, std::int64_t count, float* out) const override {
+    for_elements(first, count,
+                 [&](std::size_t from, std::int64_t to) { load_floats(data_, type(), from, 1, out + to); });
+  }
+  bool plain() const override { return true; }
+  void read_values(std::int64_t first, std::int64_t count, std::byte* out) const override {
+    const std::size_t size = dtype_bytes(type());
+    for_elements(first, count, [&](std::size_t from, std::int64_t to) {
+      std::memcpy(out + static_cast<std::size_t>(to) * size, data_ + from * size, size);
+    });
+  }
+
+ private:
+  template <class Act>
+  void for_elements(std::int64_t first, std::int64_t count, const Act& act) const {
+    for (std::int64_t done = 0; done < count;) {
+      const std::int64_t matrix = (first + done) / each_, row = (first + done) % each_;
+      const std::int64_t run = std::min(count - done, each_ - row);
+      for (std::int64_t c = 0; c < cols(); ++c) {
+        const std::int64_t line = (matrix * cols() + c) * line_ + first_;
+        for (std::int64_t r = 0; r < run; ++r)
+          act(static_cast<std::size_t>(line + (row + r) * step_), (done + r) * cols() + c);
+      }
+      done += run;
+    }
+  }
+
+  const std::byte* data_;
+  std::int64_t each_, line_, step_, first_;
+};
+
 class Stacked final : public MappedRows {
  public:
   explicit Stacked(std::vector<MatrixPointer> parts)
@@ -286,6 +328,12 @@ MatrixPointer rows_in_order(MatrixPointer whole, std::int64_t first, std::int64_
 MatrixPointer columns_in_order(MatrixPointer whole, std::int64_t block, std::vector<std::int64_t> order) {
   FT_ASSERT(block * static_cast<std::int64_t>(order.size()) == whole->cols());
   return std::make_shared<OrderedColumns>(std::move(whole), block, std::move(order));
+}
+
+MatrixPointer turned_rows(const TensorView& stack, std::int64_t rows, std::int64_t step, std::int64_t first) {
+  FT_ASSERT(stack.shape.size() == 3 && rows % stack.shape[0] == 0);
+  FT_ASSERT((rows / stack.shape[0] - 1) * step + first < stack.shape[2]);
+  return std::make_shared<TurnedRows>(stack, rows, step, first);
 }
 
 MatrixPointer stacked(std::vector<MatrixPointer> parts) {

@@ -80,6 +80,9 @@ MatrixPointer rows_in_order(MatrixPointer whole, std::int64_t first, std::int64_
                             std::vector<std::int64_t> order);
 /// Columns block * b and on are those of block order[b] of `whole`. Codes move if groups divide the block.
 MatrixPointer columns_in_order(MatrixPointer whole, std::int64_t block, std::vector<std::int64_t> order);
+/// Rows of a stack of matrices [count, columns, rows] that is stored turned: row r of the result, of `rows`
+/// in all, is column r % each * step + first of matrix r / each, with each = rows / count.
+MatrixPointer turned_rows(const TensorView& stack, std::int64_t rows, std::int64_t step, std::int64_t first);
 /// All rows of each part, in order. The parts have equal columns and formats.
 MatrixPointer stacked(std::vector<MatrixPointer> parts);
 

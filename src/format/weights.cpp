@@ -130,7 +130,6 @@ Result<StoredMatrix> WeightIndex::vector(std::string_view name, std::int64_t n) 
   });
 }
 
-/// A matrix whose rows are made on demand: as the codes that it has, else as its values.
 Result<StoredMatrix> WeightIndex::made(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const {
   if (!same_shape(tensor.shape, {rows, cols})) {
     return tensor_error(Code::kCorrupt, tensor.file, tensor.name, shape_text(std::vector{rows, cols}),

@@ -58,6 +58,10 @@ class WeightIndex {
   /// A plain vector of n elements, as a matrix 1 x n.
   Result<StoredMatrix> vector(std::string_view name, std::int64_t n);
 
+  /// A matrix whose rows are made on demand (TensorView::matrix): as the codes that it has, otherwise as its
+  /// values.
+  Result<StoredMatrix> made(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
+
   /// True if the LM head of the target is the embedding, so there is no lm_head. The tensors decide; a config
   /// with untied embeddings but no lm_head is an error.
   Result<bool> head_is_tied() const;
@@ -75,7 +79,6 @@ class WeightIndex {
   Result<Stored> need_all(std::string_view name) const;
   Result<StoredMatrix> resolve(const Stored& stored, std::int64_t rows, std::int64_t cols);
   Result<StoredMatrix> plain(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
-  Result<StoredMatrix> made(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
   Result<StoredMatrix> affine(const Stored& stored, std::int64_t rows, std::int64_t cols);
   Result<StoredMatrix> block_float(const Stored& stored, std::int64_t rows, std::int64_t cols);
   void compare_with_config(const TensorView& codes, const Quantisation& found);

@@ -83,7 +83,7 @@ void read_quantisation(const json& config, ModelSummary& summary) {
   if (other == nullptr) return;
   const std::string method = text_at(*other, "quant_method");
   summary.bits = whole_at(*other, "bits");
-  summary.foreign = !method.empty() && method != "mlx";
+  summary.foreign = !method.empty() && method != "mlx" && method != "mxfp4";
   summary.quantisation = method.empty()     ? fmt::format("{:.0f}-bit", summary.bits)
                          : summary.bits > 0 ? fmt::format("{:.0f}-bit {}", summary.bits, method)
                                             : method;

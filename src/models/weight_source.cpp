@@ -139,11 +139,14 @@ Weight WeightSource::matrix(const std::string& name, std::int64_t rows, std::int
 std::vector<Weight> WeightSource::stack(const std::string& name, int count, std::int64_t rows,
                                         std::int64_t cols) {
   const std::string stored = index_.has(name + ".weight") ? name + ".weight" : name;
-  const Weight all = keep(index_.stack(stored, count, rows, cols), count * rows, cols);
+  return split(keep(index_.stack(stored, count, rows, cols), count * rows, cols), rows);
+}
+
+std::vector<Weight> WeightSource::split(const Weight& stack, std::int64_t rows) {
   std::vector<Weight> parts;
-  parts.reserve(static_cast<std::size_t>(count));
-  for (int i = 0; i < count; ++i)
-    parts.push_back(rows_of(all, i * rows, rows, fmt::format("{}[{}]", all.name, i)));
+  parts.reserve(static_cast<std::size_t>(stack.rows / rows));
+  for (std::int64_t i = 0; i < stack.rows / rows; ++i)
+    parts.push_back(rows_of(stack, i * rows, rows, fmt::format("{}[{}]", stack.name, i)));
   return parts;
 }
 

@@ -30,6 +30,12 @@ class WeightSource {
   /// Of a kernel that covers its whole input: every dimension but the first is one.
   Weight flat_matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   Weight vector(const std::string& name, std::int64_t size);
+  /// A matrix that the family found by itself.
+  Weight take(Result<format::StoredMatrix> stored, std::int64_t rows, std::int64_t cols) {
+    return keep(std::move(stored), rows, cols);
+  }
+  /// The matrices that lie one below the other in a weight, each of `rows` rows.
+  static std::vector<Weight> split(const Weight& stack, std::int64_t rows);
   /// The matrices of a stack of `count`, each [rows, cols]. The stack may be named without ".weight".
   std::vector<Weight> stack(const std::string& name, int count, std::int64_t rows, std::int64_t cols);
   /// A vector to which the norm offset of the target, or of the MTP head for "mtp.", is added.

@@ -31,9 +31,10 @@ AnswerConstraint::AnswerConstraint(const RequestFields& fields, const Tokenizer&
   State& start = rows_[0].state;
   start.splitter = ThinkingSplitter(marks.format(), thinking);
   const bool closed = !fields.parse || prompt_closes_thinking(fields.prompt_text, tags) || !marks.open();
-  start.phase = thinking.starts_in_reasoning ? Phase::kReasoning
-                : !grammar_ || !closed       ? Phase::kOpening
-                                             : Phase::kContent;
+  start.phase = thinking.starts_in_reasoning                     ? Phase::kReasoning
+                : grammar_ && !closed && marks.format().channels ? Phase::kForcedOpening
+                : !grammar_ || !closed                           ? Phase::kOpening
+                                                                 : Phase::kContent;
 }
 
 bool AnswerConstraint::over_budget(const State& state) const {
@@ -44,6 +45,7 @@ bool AnswerConstraint::over_budget(const State& state) const {
 /// The only token allowed next for a reason other than the grammar; -1: none.
 std::int32_t AnswerConstraint::only_token(const State& state) const {
   if (over_budget(state)) return marks_.close()[state.written];
+  if (state.phase == Phase::kForcedOpening) return marks_.opening()[state.written];
   return state.phase == Phase::kGap ? marks_.gap()[state.written] : -1;
 }
 
@@ -56,6 +58,11 @@ AnswerConstraint::State AnswerConstraint::after(const State& state, std::int32_t
     return next;
   }
   switch (state.phase) {
+    case Phase::kForcedOpening:
+      if (++next.written < marks_.opening().size()) break;
+      next.written = 0;
+      next.phase = Phase::kReasoning;
+      break;
     case Phase::kOpening:
       if (grammar_) {
         const bool opens = token == marks_.open();
@@ -79,7 +86,8 @@ AnswerConstraint::State AnswerConstraint::after(const State& state, std::int32_t
       }
       if (!closed) break;
       next.written = 0;
-      next.phase = grammar_ && !marks_.gap().empty() ? Phase::kGap : content;
+      const bool gap = grammar_ && !marks_.gap().empty() && !grammar_->has_headers();
+      next.phase = gap ? Phase::kGap : content;
       break;
     }
     case Phase::kGap:

@@ -4,7 +4,9 @@
 //            continues. Reasoning is what ThinkingSplitter reports as such.
 //   grammar  It begins after the closing tag and its gap if the answer begins with reasoning, or if its first
 //            token opens reasoning and the prompt has neither opened nor closed it;
-//            otherwise with the first token. Reasoning before a grammar cannot end the answer. At the end of
+//            otherwise with the first token. An answer with channels (text/chat_format.h) begins with
+//            reasoning, whose opening tag is then the only text allowed, unless the prompt has opened or
+//            closed it. Reasoning before a grammar cannot end the answer. At the end of
 //            the grammar only end tokens are allowed; an answer that max_tokens cuts stays cut.
 // Owner: the slot. Cost: a grammar's mask once per row, in buffers made with the constraint; a row of
 // reasoning compares a few bytes. Errors: make() fails for a grammar that cannot start. A later step beyond
@@ -37,7 +39,7 @@ class AnswerConstraint final : public Constraint {
   Error problem() const override { return problem_; }
 
  private:
-  enum class Phase : std::uint8_t { kOpening, kReasoning, kGap, kContent, kFree, kEnded };
+  enum class Phase : std::uint8_t { kForcedOpening, kOpening, kReasoning, kGap, kContent, kFree, kEnded };
 
   /// State of the answer after a number of tokens.
   struct State {
@@ -45,7 +47,7 @@ class AnswerConstraint final : public Constraint {
     ThinkingSplitter splitter{kPlainFormat, {}};  // without a grammar: finds the reasoning
     std::size_t matched = 0;                      // with a grammar: matched bytes of the closing tag
     int reasoned = 0;                             // tokens of reasoning
-    std::size_t written = 0;                      // jump-forward tokens of the closing tag, or of its gap
+    std::size_t written = 0;                      // jump-forward tokens of a tag, or of its gap
     std::size_t consumed = 0;                     // tokens, by the grammar
   };
   struct Row {

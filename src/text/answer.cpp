@@ -27,17 +27,22 @@ Result<Answer> Answer::create(const Tokenizer& tokenizer, const ChatFormat& form
   FT_ASSIGN(StopMatcher stops, StopMatcher::create(options.stops));
   Answer answer(Detokenizer(tokenizer, options.skip_special, kept_tokens(tokenizer, format)),
                 std::move(stops));
-  if (options.split_reasoning) {
+  if (options.split_reasoning && !format.channels) {
     ThinkingOptions thinking;
     thinking.starts_in_reasoning = options.starts_in_reasoning;
     thinking.tool_call_ends_reasoning = options.parse_tools && options.tool_call_ends_reasoning;
     answer.thinking_.emplace(format, thinking);
   }
-  if (options.parse_tools && format.calls.parser != nullptr) {
-    FT_ASSIGN(ToolSchemas schemas, ToolSchemas::parse(options.tools_json));
+  const bool reads = options.parse_tools || (format.channels && options.split_reasoning);
+  if (reads && format.calls.parser != nullptr) {
+    ToolSchemas schemas;
+    if (options.parse_tools) {
+      FT_ASSIGN(schemas, ToolSchemas::parse(options.tools_json));
+    }
     answer.tools_ = format.calls.parser(std::move(schemas));
+    if (format.channels && options.starts_in_reasoning) answer.tools_->begin_in_reasoning();
     answer.call_begins_ = format.calls.begin.front();
-    answer.calls_come_first_ = options.calls_come_first;
+    answer.calls_come_first_ = options.calls_come_first && !format.channels;
   }
   return answer;
 }

@@ -53,7 +53,9 @@ class Answer {
   /// Calls started so far; finish_reason is "tool_calls" if there are any.
   size_t tool_calls() const { return tools_ ? tools_->calls() : 0; }
   /// True inside the reasoning; a thinking budget uses this.
-  bool in_reasoning() const { return thinking_ && thinking_->in_reasoning(); }
+  bool in_reasoning() const {
+    return thinking_ ? thinking_->in_reasoning() : tools_ != nullptr && tools_->in_reasoning();
+  }
 
  private:
   Answer(Detokenizer detokenizer, StopMatcher stops)

@@ -23,6 +23,8 @@ class SchemaGraph;
 struct ReasoningTags {
   std::string_view open, close;
   std::string_view gap;  // between `close` and the content
+  /// What the content begins with where no reasoning is before it; a prompt may end with it.
+  std::string_view header = {};
 };
 
 /// A function that the model may call. The references are of the request's tools.
@@ -56,6 +58,8 @@ struct ToolCallSyntax {
   /// As `body`, for a tool with one parameter, kTextParameter, whose text follows `format`. Null: as `body`.
   Result<std::string> (*text_body)(const std::string& tool, const TextFormat& format,
                                    const std::string& prefix, std::string& lark) = nullptr;
+  /// Text that rules call `head`, with special tokens; empty: none.
+  std::string_view head = {};
   /// A call is the whole answer: no text is before it, and no other call after it. `openings` are then the
   /// beginnings of an answer that is one.
   bool whole_answer = false;
@@ -68,6 +72,9 @@ struct ChatFormat {
   std::array<std::string_view, 3> middle;  // before prefix, suffix and the middle; empty: not trained for it
   /// Special tokens that the reasoning's and the calls' parsers read, so they are part of an answer's text.
   std::span<const std::string_view> special_tokens = {};
+  /// An answer is messages with headers. The parser of calls reads all of it, its reasoning too, and a
+  /// grammar of calls has the header of what follows the reasoning; other grammars follow `gap`.
+  bool channels = false;
 };
 
 /// Without reasoning, calls and fill-in-the-middle.

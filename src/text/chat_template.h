@@ -59,8 +59,9 @@ class ChatTemplate {
 
   /// `messages_json` is an array of OpenAI messages, `tools_json` an array of OpenAI tools or empty. Before
   /// rendering: role developer becomes system, leading system messages become one, content null becomes "",
-  /// and a tool call's arguments are parsed if they are a string. Throws HeavyWorkNeeded (base/heavy_work.h)
-  /// on a thread that leaves kRender to others, once the rendering takes more than kBriefRendering allows.
+  /// and a tool call's arguments are parsed if they are a string; for gpt-oss, what harmony_messages.h says.
+  /// Throws HeavyWorkNeeded (base/heavy_work.h) on a thread that leaves kRender to others, once the rendering
+  /// takes more than kBriefRendering allows.
   Result<std::string> render(std::string_view messages_json, std::string_view tools_json,
                              const RenderOptions& options = {}) const;
 

@@ -8,6 +8,7 @@
 
 #include "base/heavy_work.h"
 #include "base/json.h"
+#include "text/chat_format.h"
 #include "text/ffi.h"
 #include "text/json_text.h"
 #include "text/schema_grammar.h"
@@ -98,7 +99,7 @@ GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, std::vector<int32_t
 GrammarCompiler::~GrammarCompiler() = default;
 
 GrammarCompiler::Compiled GrammarCompiler::compile(int kind, std::string_view source, size_t max_bytes,
-                                                   std::string_view name) const {
+                                                   std::string_view name, bool has_headers) const {
   if (source.size() > max_bytes) {
     return Error{Code::kInvalid, fmt::format("{} has {} bytes, more than the limit of {}; make it smaller",
                                              name, source.size(), max_bytes)};
@@ -128,7 +129,7 @@ GrammarCompiler::Compiled GrammarCompiler::compile(int kind, std::string_view so
       code != FT_TEXT_OK) {
     return ffi_error(code, message, fmt::format("{} cannot be used: ", name));
   }
-  return std::shared_ptr<const Grammar>(new Grammar(handle));
+  return std::shared_ptr<const Grammar>(new Grammar(handle, has_headers));
 }
 
 GrammarCompiler::Compiled GrammarCompiler::json_schema(std::string_view schema, SchemaRule rule) const {
@@ -159,7 +160,8 @@ GrammarCompiler::Compiled GrammarCompiler::lark(std::string_view source) const {
 
 GrammarCompiler::Compiled GrammarCompiler::tool_calls(const ToolCallRules& rules) const {
   FT_ASSIGN(const std::string source, tool_call_lark(rules, tokenizer_));
-  return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxLarkBytes, "the grammar of the tools");
+  return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxLarkBytes, "the grammar of the tools",
+                 rules.format->channels);
 }
 
 }  // namespace ft

@@ -67,12 +67,15 @@ class Grammar {
  public:
   /// A matcher at the start of the answer.
   Result<GrammarMatcher> start() const;
+  /// True if the grammar has the header of what it describes (ChatFormat::channels).
+  bool has_headers() const { return has_headers_; }
 
  private:
   friend class GrammarCompiler;
-  explicit Grammar(ft_text_matcher* handle) : start_(handle) {}
+  Grammar(ft_text_matcher* handle, bool has_headers) : start_(handle), has_headers_(has_headers) {}
 
   GrammarMatcher start_;
+  bool has_headers_;
 };
 
 /// kStrict: an unenforceable keyword is an error. kLenient: it is ignored.
@@ -114,7 +117,8 @@ class GrammarCompiler {
 
  private:
   struct Vocabulary;
-  Compiled compile(int kind, std::string_view source, size_t max_bytes, std::string_view name) const;
+  Compiled compile(int kind, std::string_view source, size_t max_bytes, std::string_view name,
+                   bool has_headers = false) const;
 
   const Tokenizer& tokenizer_;
   std::vector<int32_t> eos_;

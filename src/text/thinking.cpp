@@ -20,7 +20,7 @@ bool prompt_opens_thinking(std::string_view prompt, const ReasoningTags& tags) {
 }
 
 bool prompt_closes_thinking(std::string_view prompt, const ReasoningTags& tags) {
-  return ends_with_tag(prompt, tags.close);
+  return ends_with_tag(prompt, tags.close) || ends_with_tag(prompt, tags.header);
 }
 
 ThinkingSplitter::ThinkingSplitter(const ChatFormat& format, const ThinkingOptions& options)

@@ -22,7 +22,7 @@ struct ThinkingOptions {
 
 /// True if `prompt`, white space at its end aside, ends with the opening tag.
 bool prompt_opens_thinking(std::string_view prompt, const ReasoningTags& tags);
-/// The same for the closing tag.
+/// The same for the closing tag, or for the header of content without reasoning.
 bool prompt_closes_thinking(std::string_view prompt, const ReasoningTags& tags);
 
 class ThinkingSplitter {

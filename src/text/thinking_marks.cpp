@@ -32,6 +32,7 @@ ThinkingMarks::ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t
   const ReasoningTags& tags = format.reasoning;
   masks_.resize(tags.close.size());
   if (!tags.open.empty()) open_ = opening_token(tokenizer, tags.open);
+  if (auto opening = tokenizer.encode(tags.open, false); opening.ok()) opening_ = std::move(*opening);
   if (auto close = tokenizer.encode(tags.close, false); close.ok()) close_ = std::move(*close);
   if (auto gap = tokenizer.encode(tags.gap, false); gap.ok()) gap_ = std::move(*gap);
   const int32_t count = tokenizer.vocab_size();

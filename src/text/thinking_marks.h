@@ -23,6 +23,8 @@ class ThinkingMarks {
   const ChatFormat& format() const { return format_; }
   /// The token that the opening tag is or begins with, if the vocabulary has one.
   std::optional<int32_t> open() const { return open_; }
+  /// The tokens of the whole opening tag.
+  const std::vector<int32_t>& opening() const { return opening_; }
   /// The tokens of the closing tag, nearly always one.
   const std::vector<int32_t>& close() const { return close_; }
   /// The tokens of the empty line between reasoning and content.
@@ -42,7 +44,7 @@ class ThinkingMarks {
   std::vector<size_t>
       borders_;  // [n]: longest proper beginning of the closing tag that ends its first n bytes
   std::optional<int32_t> open_;
-  std::vector<int32_t> close_, gap_, eos_;
+  std::vector<int32_t> opening_, close_, gap_, eos_;
   std::vector<uint32_t> ends_;
   std::vector<std::vector<uint32_t>> masks_;  // [bytes of the closing tag]
 };

@@ -78,10 +78,23 @@ Result<std::string> answer_rule(const ToolCallRules& rules, std::string& lark) {
                            kMaxGrammarDepth)};
 }
 
-/// A tag is one token of the vocabulary, or text where it has none.
-std::string tag(std::string_view text, const Tokenizer& tokenizer) {
-  const std::optional<int32_t> id = tokenizer.id_of(text);
-  return id && tokenizer.is_added(*id) ? fmt::format("<[{}]>", *id) : json_quoted(text);
+/// Text with tags. A tag is one token of the vocabulary, or text where it has none.
+std::string tag(std::string_view text, const Tokenizer& tokenizer, const ChatFormat& format) {
+  const auto one = [&](std::string_view part) {
+    const std::optional<int32_t> id = tokenizer.id_of(part);
+    return id && tokenizer.is_added(*id) ? fmt::format("<[{}]>", *id) : json_quoted(part);
+  };
+  std::string all;
+  while (!text.empty()) {
+    size_t size = text.size();  // of the next part: a tag, or what is before one
+    for (const std::string_view special : format.special_tokens) {
+      const size_t at = text.find(special);
+      if (at != std::string_view::npos) size = std::min(size, at == 0 ? special.size() : at);
+    }
+    all += (all.empty() ? "" : " ") + one(text.substr(0, size));
+    text.remove_prefix(size);
+  }
+  return all;
 }
 
 }  // namespace
@@ -162,19 +175,24 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   std::string start = calls;
   if (text && form.whole_answer) start = fmt::format("{} | {}", kText, calls);
   if (text && !form.whole_answer) start = fmt::format("{} | {} | {} {}", kText, calls, kText, calls);
+  const std::string header =
+      rules.format->channels ? tag(rules.format->reasoning.gap, tokenizer, *rules.format) + " " : "";
+  if (text && !header.empty()) start = fmt::format("{}{} | {}", header, kText, calls);
   if (!rules.required && !text) {
     FT_ASSIGN(const std::string answer, answer_rule(rules, lark));
     lark += fmt::format("{}: {}\n", kAnswer, answer);
-    start = fmt::format("{} | {}", calls, kAnswer);
+    start = fmt::format("{} | {}{}", calls, header, kAnswer);
   }
   std::string head = fmt::format("start: {}\n", start);
   // An answer of a schema may begin with the same brace, so that is a separate lexeme.
-  const bool shares_brace = form.whole_answer && !rules.answer_schema.empty();
+  const bool shares_brace = form.begin.starts_with('{') && !rules.answer_schema.empty();
   const std::string begin = shares_brace ? fmt::format("{} {}", json_quoted(form.begin.substr(0, 1)),
                                                        json_quoted(form.begin.substr(1)))
-                                         : tag(form.begin, tokenizer);
-  head += fmt::format("call: {} ({}) {}\n", begin, bodies, tag(form.end, tokenizer));
-  if (text) {
+                                         : tag(form.begin, tokenizer, *rules.format);
+  head += fmt::format("call: {} ({}) {}\n", begin, bodies, tag(form.end, tokenizer, *rules.format));
+  if (text && form.openings.empty()) {
+    head += fmt::format("{}: /(?s:.+)/\n", kText);
+  } else if (text) {
     // Text that the parser of calls would take for one is left to the calls.
     std::string openings;
     for (const std::string_view opening : form.openings)
@@ -182,7 +200,8 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     const char* before = form.whole_answer ? "\\s*" : "(?s:.*)";
     head += fmt::format("{}: /(?s:.+)/ & ~/{}({})(?s:.*)/\n", kText, before, openings);
   }
-  if (!form.quote.empty()) head += fmt::format("quote: {}\n", tag(form.quote, tokenizer));
+  if (!form.quote.empty()) head += fmt::format("quote: {}\n", tag(form.quote, tokenizer, *rules.format));
+  if (!form.head.empty()) head += fmt::format("head: {}\n", tag(form.head, tokenizer, *rules.format));
   if (form.rules != nullptr) head += form.rules();
   return head + lark;
 }

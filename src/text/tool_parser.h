@@ -26,6 +26,10 @@ class ToolParser {
   virtual void finish(bool cut, std::vector<AnswerEvent>& out) = 0;
   /// Calls begun so far.
   virtual size_t calls() const = 0;
+  /// For a parser that reads the whole answer (ChatFormat::channels): true inside the reasoning.
+  virtual bool in_reasoning() const { return false; }
+  /// For such a parser, before the first text: the prompt ended within the reasoning.
+  virtual void begin_in_reasoning() {}
 };
 
 }  // namespace ft

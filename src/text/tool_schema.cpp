@@ -134,6 +134,8 @@ Result<ToolSchemas> ToolSchemas::parse(std::string_view tools_json) {
   return schemas;
 }
 
+bool ToolSchemas::empty() const { return tools_->graphs.empty(); }
+
 bool ToolSchemas::has_tool(std::string_view name) const { return tools_->graphs.contains(name); }
 
 ParameterType ToolSchemas::type_of(std::string_view tool, std::string_view parameter) const {

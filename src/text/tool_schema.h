@@ -46,6 +46,7 @@ class ToolSchemas {
   /// empty for none.
   static Result<ToolSchemas> parse(std::string_view tools_json);
 
+  bool empty() const;
   bool has_tool(std::string_view name) const;
   /// A parameter without a schema is a string.
   ParameterType type_of(std::string_view tool, std::string_view parameter) const;

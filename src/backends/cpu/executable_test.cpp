@@ -97,7 +97,7 @@ std::vector<TestShape> shapes() {
   wide_experts.gemma = true;
   return {TestShape{}, TestShape::odd(),     wide_group,          plain,
           recurrent,   TestShape::widened(), TestShape::shared(), TestShape::mixture(),
-          experts,     wide_experts,         TestShape::vision()};
+          experts,     wide_experts,         TestShape::vision(), TestShape::clamped_mixture()};
 }
 
 TEST(CpuExecutable, AgreesWithTheReference) {

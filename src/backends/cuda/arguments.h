@@ -383,7 +383,17 @@ struct MixtureArgs {
 
 struct ExpertSumArgs {
   View routes, in, out;  // in: a row for each pair
+  const float* bias;     // [experts][out.width]; null: none
   int chosen;
+};
+
+enum ExpertActivation { kExpertSilu, kExpertGelu, kExpertClamped };
+/// The inner rows of pairs, in place of their gates (Activation of program/instructions.h).
+struct ExpertActivationArgs {
+  View routes, gate, up;
+  const float *gate_bias, *up_bias;  // [experts][gate.width]; null: none
+  int chosen, activation;            // ExpertActivation
+  float alpha, limit;                // of a clamped one
 };
 
 struct ArrangeArgs {  // columns of logits in order of ids
@@ -406,6 +416,7 @@ struct AttendArgs {
   View q, k, v, out;
   const float* q_norm;  // null: no norm
   const float* k_norm;
+  const float* sinks;  // [heads]; null: none
   const float* cosines;
   const float* sines;
   float* queries;        // [rows][heads][head_dim], normalised, rotated, scaled

@@ -78,6 +78,7 @@ Status CudaExecutable::make(const Attention& op) {
   args.shared = op.shared ? 1 : 0, args.v_norm = op.v_norm ? 1 : 0;
   FT_ASSIGN(args.q_norm, retain<float>(weights_->floats(op.q_norm)));
   FT_ASSIGN(args.k_norm, retain<float>(weights_->floats(op.k_norm)));
+  FT_ASSIGN(args.sinks, retain<float>(weights_->floats(op.sinks)));
   args.queries = queries_.at<float>();
   args.block_bytes = state_plan_->block_bytes;
   args.layer_offset = state_plan_->caches[static_cast<std::size_t>(op.cache)];

@@ -165,7 +165,7 @@ class CudaExecutable final : public Executable {
   Status make_mixture(const Mixture& mixture);
   void add_mixture(const MixtureArgs& made, const Mixture& mixture, View in, int experts);
   void add_expert_codes(View in, int chosen, const WeightKind& kind);
-  void add_activation(const MoeMlp& op, View gate, View up);
+  Status add_activation(const MoeMlp& op, View gate, View up);
   void add_pair(const char* kernel, View a, View b, View out);
   void add_scale(View in, View out, float factor);
   void add_soft_cap(const Logits& op);

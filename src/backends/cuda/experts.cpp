@@ -103,12 +103,18 @@ void CudaExecutable::add_expert_codes(View in, int chosen, const WeightKind& kin
 }
 
 /// In place of the gate: each thread reads what it writes.
-void CudaExecutable::add_activation(const MoeMlp& op, View gate, View up) {
-  const PairArgs args{gate, up, gate, {}};
-  const char* const kernel = op.activation == Activation::kSilu ? "swiglu" : "geglu";
-  operations_.emplace_back([this, args, kernel, chosen = op.chosen()](const StepShape& shape, const Places&) {
-    device_->launch({kernel, {parts_of(args.out.width, 256), shape.rows * chosen}, 256}, &args);
+Status CudaExecutable::add_activation(const MoeMlp& op, View gate, View up) {
+  ExpertActivationArgs args{view(op.routes), gate, up, nullptr, nullptr, op.chosen(), 0, op.alpha, op.limit};
+  args.activation = op.activation == Activation::kSilu       ? kExpertSilu
+                    : op.activation == Activation::kGeluTanh ? kExpertGelu
+                                                             : kExpertClamped;
+  FT_ASSIGN(args.gate_bias, retain<float>(weights_->floats(op.gate_bias)));
+  FT_ASSIGN(args.up_bias, retain<float>(weights_->floats(op.up_bias)));
+  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
+    device_->launch({"activate_experts", {parts_of(args.gate.width, 256), shape.rows * args.chosen}, 256},
+                    &args);
   });
+  return {};
 }
 
 Status CudaExecutable::add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
@@ -178,8 +184,7 @@ Status CudaExecutable::add_inner(const MoeMlp& op, View gates, View ups) {
     product.out = ups;
     FT_TRY(add_expert_products(up.pointers(), product, op));
   }
-  add_activation(op, gates, ups);
-  return {};
+  return add_activation(op, gates, ups);
 }
 
 /// Gate and up of each expert side by side, or down of each.
@@ -202,7 +207,8 @@ Status CudaExecutable::make(const MoeMlp& op) {
   const View outs{rows + expert_sizes_.inner_floats, static_cast<int>(round_up(op.out.width, kTileOutputs)),
                   op.out.width};
   FT_TRY(add_expert_products(down.pointers(), {{}, 0, gates, outs, 1}, op));
-  const ExpertSumArgs args{view(op.routes), outs, view(op.out), op.chosen()};
+  ExpertSumArgs args{view(op.routes), outs, view(op.out), nullptr, op.chosen()};
+  FT_ASSIGN(args.bias, retain<float>(weights_->floats(op.down_bias)));
   operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
     device_->launch({"sum_experts", {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
   });

@@ -57,6 +57,15 @@ class CudaInstruction : public testing::TestWithParam<std::string> {
   RandomWeights random_{7};
 };
 
+/// Biases and the clamped activation with a limit that many values are beyond.
+void add_biases(MoeMlp& experts, RandomWeights& random) {
+  const auto count = static_cast<std::int64_t>(experts.gate.size());
+  experts.gate_bias = random.plain(Format::kBf16, count, experts.size(), 0.5F);
+  experts.up_bias = random.plain(Format::kF32, count, experts.size(), 0.5F);
+  experts.down_bias = random.plain(Format::kBf16, count, experts.out_width(), 0.5F);
+  experts.activation = Activation::kClampedSwiglu, experts.limit = 0.8F;
+}
+
 TEST_P(CudaInstruction, NormsAndWhatGoesElementByElement) {
   for (const int width : {16, 37, 320, 5000}) {
     Program program;
@@ -103,9 +112,11 @@ TEST_P(CudaInstruction, MixturesOfExperts) {
   struct Kind {
     int experts, chosen, width, size, bits;  // bits 0: plain
     bool gemma;
+    bool clamped = false;  // with biases
   };
   for (const Kind& kind : {Kind{11, 3, 96, 40, 0, true}, Kind{40, 8, 128, 64, 4, false},
-                           Kind{3, 2, 192, 128, 8, true}, Kind{5, 1, 64, 50, 4, false}}) {
+                           Kind{3, 2, 192, 128, 8, true}, Kind{5, 1, 64, 50, 4, false},
+                           Kind{9, 4, 96, 50, 0, false, true}, Kind{40, 4, 128, 64, 4, false, true}}) {
     Program program;
     const Row in = program.input(kind.width + kind.experts + 1), x = part(program, in, 0, kind.width);
     TopKRouter route{part(program, in, kind.width, kind.experts), kind.chosen, !kind.gemma, {}, {}};
@@ -122,6 +133,7 @@ TEST_P(CudaInstruction, MixturesOfExperts) {
       experts.up.push_back(matrix(kind.size, kind.width, kind.bits > 0 && kind.experts != 3));
       experts.down.push_back(matrix(kind.width, kind.size, kind.bits > 0 && kind.size % 32 == 0));
     }
+    if (kind.clamped) add_biases(experts, random_);
     const Row gate = part(program, in, kind.width + kind.experts, 1);
     program.capture("out", program.append(SigmoidGate{program.append(std::move(experts)), gate, {}}));
     expect_like_the_reference(program, in.width, kind.bits == 0 ? 1e-5 : 0.03, "experts");
@@ -353,7 +365,8 @@ TEST_P(CudaInstruction, Attention) {
 TEST_P(CudaInstruction, AttentionOfOtherKinds) {
   for (AttendShape shape :
        {AttendShape{4, 2, 40, 0, 21, true, false}, AttendShape{2, 1, 512, 0, 0, true, false},
-        AttendShape{2, 1, 64, 0, 0, false, false}}) {
+        AttendShape{2, 1, 64, 0, 0, false, false}, AttendShape{8, 2, 64, 64, 21, true, false, 1, true},
+        AttendShape{.sinks = true}}) {
     shape.scale = 0.5F;
     expect_like_the_reference(attend_program(random_, shape), 5e-4, "attend", shape.causal);
   }
@@ -365,10 +378,11 @@ TEST_P(CudaInstruction, WholeProgramsAgreeWithTheReference) {
   TestShape recurrent = plain;
   recurrent.attention = false;
   TestShape widened = TestShape::widened();
-  TestShape mixture = TestShape::mixture(), vision = TestShape::vision();
-  widened.bits = mixture.bits = vision.bits = 0;
-  for (const TestShape& shape :
-       {TestShape{}, TestShape::odd(), plain, recurrent, widened, TestShape::shared(), mixture, vision}) {
+  TestShape mixture = TestShape::mixture(), vision = TestShape::vision(),
+            clamped = TestShape::clamped_mixture();
+  widened.bits = mixture.bits = vision.bits = clamped.bits = 0;
+  for (const TestShape& shape : {TestShape{}, TestShape::odd(), plain, recurrent, widened,
+                                 TestShape::shared(), mixture, vision, clamped}) {
     const TestProgram test(shape, 1);
     const auto reference = make_ref_backend();
     std::vector<std::vector<float>> logits;

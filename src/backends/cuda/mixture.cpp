@@ -37,7 +37,8 @@ class MixtureFinder {
   std::optional<Mixture> at(int index) const {
     const auto* experts = op_at<MoeMlp>(list_, index);
     if (experts == nullptr || experts->chosen() > kMixturePairs ||
-        experts->gate.size() > static_cast<std::size_t>(kMixtureExperts))
+        experts->gate.size() > static_cast<std::size_t>(kMixtureExperts) || experts->biased() ||
+        experts->activation == Activation::kClampedSwiglu)
       return std::nullopt;
     for (const auto* weights : {&experts->gate, &experts->up, &experts->down}) {
       if (!is_streamed(weights->front(), bits_)) return std::nullopt;

@@ -16,7 +16,6 @@ Status lacks(const std::string& what) {
 }
 
 Status check_supported(const Attention& op) {
-  if (!op.sinks.empty()) return lacks("attention sinks");
   if (op.head_dim <= kMaxHeadDim && op.head_dim % 2 == 0) return {};
   return lacks(
       fmt::format("attention heads of {} numbers, only for even ones to {}", op.head_dim, kMaxHeadDim));
@@ -41,8 +40,6 @@ Status check_supported(const TopKRouter& op) {
   return lacks(fmt::format("rows that go to {} experts, only to {}", op.chosen, kMaxChosen));
 }
 Status check_supported(const MoeMlp& op) {
-  if (op.biased() || op.activation == Activation::kClampedSwiglu)
-    return lacks("experts with biases or a clamped activation");
   for (const auto* list : {&op.gate, &op.up, &op.down}) {
     for (const Weight& weight : *list) FT_TRY(kind_of(weight));
   }

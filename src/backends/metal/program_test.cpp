@@ -220,6 +220,14 @@ TEST(MetalBackend, RefusesWhatItLacksInOneSentence) {
   EXPECT_EQ(problem(delta_program(random, {.key_dim = 256})), "");
   EXPECT_NE(problem(delta_program(random, {.key_dim = 257})).find("keys of 257 dimensions"),
             std::string::npos);
+  EXPECT_NE(problem(attend_program(random, {.sinks = true})).find("attention sinks"), std::string::npos);
+  TestShape biased = TestShape::clamped_mixture();
+  biased.attention = false;
+  EXPECT_NE(twin()
+                ->check_supported(TestProgram(biased, 1).program)
+                .error()
+                .message.find("the model has experts with biases"),
+            std::string::npos);
 #ifndef __APPLE__
   EXPECT_EQ(make_metal_backend({}).error().code, Code::kNotFound);
 #endif

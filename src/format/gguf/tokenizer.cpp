@@ -262,8 +262,14 @@ std::vector<std::int64_t> end_tokens(const GgufFile& file) {
   const auto* tokens = list_of<Texts>(file, "tokenizer.ggml.tokens");
   const auto* kinds = list_of<std::vector<std::int64_t>>(file, "tokenizer.ggml.token_type");
   std::vector<std::int64_t> ends;
+  // In harmony it is between the messages of one answer, though files may name it as an end.
+  const auto divides = [&](std::int64_t id) {
+    return tokens != nullptr && id < std::ssize(*tokens) &&
+           (*tokens)[static_cast<std::size_t>(id)] == "<|end|>" &&
+           std::ranges::find(*tokens, "<|return|>") != tokens->end();
+  };
   const auto add = [&](std::int64_t id) {
-    if (id >= 0 && std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
+    if (id >= 0 && !divides(id) && std::ranges::find(ends, id) == ends.end()) ends.push_back(id);
   };
   for (const char* key :
        {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {

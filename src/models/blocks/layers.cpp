@@ -28,6 +28,7 @@ Row attention(Program& p, WeightSource& source, Row x, const std::string& prefix
     attend.q_norm = source.norm(prefix + "q_norm", part.head_dim);
     attend.k_norm = source.norm(prefix + "k_norm", part.head_dim);
   }
+  if (part.sinks) attend.sinks = source.vector(prefix + "sinks", part.heads);
   attend.heads = part.heads, attend.kv_heads = part.kv_heads, attend.head_dim = part.head_dim;
   if (part.rope != nullptr) set_rope(attend, *part.rope);
   attend.frequency_axes = part.frequency_axes;

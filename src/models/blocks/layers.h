@@ -23,6 +23,7 @@ struct AttentionPart {
   bool gated = false;
   bool qk_norm = false;  // q_norm and k_norm over a head, before the rotation
   bool qkv_bias = false, o_bias = false;
+  bool sinks = false;  // `sinks` [heads]
 };
 
 /// `prefix` ends in a dot: "layers.3.self_attn.".

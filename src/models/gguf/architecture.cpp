@@ -14,9 +14,8 @@ struct Row {
   Result<std::unique_ptr<Architecture>> (*open)(const format::GgufFile&, const std::string&);
 };
 constexpr Row kArchitectures[] = {
-    {"llama", "llama", open_llama},
-    {"gemma4", "gemma4", open_gemma4},
-    {"qwen35", "qwen3_5", open_qwen35},
+    {"llama", "llama", open_llama},        {"gemma4", "gemma4", open_gemma4},
+    {"gpt-oss", "gpt_oss", open_gpt_oss},  {"qwen35", "qwen3_5", open_qwen35},
     {"qwen35moe", "qwen3_5", open_qwen35},
 };
 

@@ -68,6 +68,7 @@ std::int64_t vocabulary_of(const format::GgufFile& file);
 bool has_tensor(const format::GgufFile& file, std::string_view name);
 
 Result<std::unique_ptr<Architecture>> open_gemma4(const format::GgufFile& file, const std::string& path);
+Result<std::unique_ptr<Architecture>> open_gpt_oss(const format::GgufFile& file, const std::string& path);
 Result<std::unique_ptr<Architecture>> open_llama(const format::GgufFile& file, const std::string& path);
 Result<std::unique_ptr<Architecture>> open_qwen35(const format::GgufFile& file, const std::string& path);
 

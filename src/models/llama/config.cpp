@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "format/tensor.h"
+#include "models/blocks/layer_types.h"
 #include "models/blocks/limits.h"
 
 namespace ft::llama {
@@ -93,22 +94,8 @@ int read_window(KeyReader& text, const json& object, const Variant& variant) {
 
 /// layer_types, where the model type has them, say which layers slide.
 void read_listed_windows(KeyReader& text, Config& c, int window) {
-  const json* types = text.find("layer_types");
-  if (types == nullptr) return;
-  if (!types->is_array() || types->size() != c.layers.size()) {
-    text.fail("layer_types", "a list of " + std::to_string(c.layers.size()) + " types (num_hidden_layers)",
-              types);
-    return;
-  }
-  for (std::size_t i = 0; i < c.layers.size(); ++i) {
-    const auto* word = (*types)[i].get_ptr<const std::string*>();
-    const bool slides = word != nullptr && *word == "sliding_attention";
-    if (!slides && (word == nullptr || *word != "full_attention")) {
-      text.fail("layer_types", "only 'full_attention' and 'sliding_attention'", &(*types)[i]);
-      return;
-    }
-    c.layers[i].window = slides ? window : 0;
-  }
+  const std::optional<std::vector<bool>> slides = blocks::read_sliding_layers(text, c.layers.size());
+  for (std::size_t i = 0; slides && i < c.layers.size(); ++i) c.layers[i].window = (*slides)[i] ? window : 0;
 }
 
 void read_windows(KeyReader& text, const json& object, const Variant& variant, Config& c) {

@@ -25,7 +25,8 @@ class CallParser : public ToolParser {
 
   /// Joins consecutive pieces of one kind; an empty piece is dropped unless it is a start or an end.
   static void emit(AnswerEvent::Kind kind, std::string_view text, std::vector<AnswerEvent>& out) {
-    const bool joins = kind == AnswerEvent::Kind::kText || kind == AnswerEvent::Kind::kToolArguments;
+    const bool joins = kind == AnswerEvent::Kind::kText || kind == AnswerEvent::Kind::kReasoning ||
+                       kind == AnswerEvent::Kind::kToolArguments;
     if (joins && text.empty()) return;
     if (joins && !out.empty() && out.back().kind == kind) {
       out.back().text += text;

@@ -145,6 +145,8 @@ struct AttendArgs {
   std::int64_t position[kQueryTile] = {};  // the last that the query sees; ascending
   std::int64_t first[kQueryTile] = {};     // the first that it sees; ascending
   const float* gate[kQueryTile] = {};      // [head_dim], or null
+  bool has_sinks = false;                  // a score without a value begins each query's softmax
+  float sink[kQueryTile] = {};             // that score
   float* out[kQueryTile] = {};             // [head_dim]
   float* scratch = nullptr;                // [attend_floats(padded)]
 };
@@ -225,6 +227,9 @@ struct Kernels {
   void (*l2_norm)(const float* in, int width, float scale, float* out);
   void (*swiglu)(const float* gate, const float* up, std::int64_t count, float* out);
   void (*geglu)(const float* gate, const float* up, std::int64_t count, float* out);
+  /// out = g * sigmoid(alpha * g) * (u + 1): g is the gate, at most `limit`; u is `up` in [-limit, limit].
+  void (*clamped_swiglu)(const float* gate, const float* up, std::int64_t count, float alpha, float limit,
+                         float* out);
   /// By tanh or, if `exact`, by erf.
   void (*gelu)(const float* in, std::int64_t count, bool exact, float* out);
   void (*add)(const float* a, const float* b, std::int64_t count, float* out);

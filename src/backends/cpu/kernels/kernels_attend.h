@@ -20,6 +20,10 @@ inline V from_element(const std::int8_t* p) { return from_int8(p); }
 /// Into the second level: a line that is read after some thousand others.
 [[gnu::always_inline]] inline void prefetch_late(const void* p) { __builtin_prefetch(p, 0, 2); }
 
+/// Where the running maximum and mass of a query begin: at its sink, or at nothing.
+inline float first_top(const AttendArgs& args, int query) { return args.has_sinks ? args.sink[query] : kFar; }
+inline float first_mass(const AttendArgs& args) { return args.has_sinks ? 1.0F : 0.0F; }
+
 /// The scales of a block, [kKeyRows], at the end of its codes.
 inline const float* scales_at(const std::int8_t* end) { return reinterpret_cast<const float*>(end); }
 
@@ -305,8 +309,8 @@ inline void attend_elements(const AttendArgs& args) {
   std::int64_t last = 0;
   const std::int64_t first_block = args.first[0] / kKeyRows * kKeyRows;
   for (int q = 0; q < args.queries; ++q) {
-    run.top[q] = kFar;
-    run.mass[q] = 0;
+    run.top[q] = first_top(args, q);
+    run.mass[q] = first_mass(args);
     run.total[q] = args.scratch + static_cast<std::int64_t>(q) * (args.padded + kKeyRows);
     run.weights[q] = run.total[q] + args.padded;
     for (int i = 0; i < args.padded; i += kLanes) store(run.total[q] + i, splat(0));

@@ -84,7 +84,7 @@ inline float raised(float before, float block_top) { return before > block_top ?
 inline void attend_weights(const AttendShare& share, int first, int last) {
   for (int q = 0; q < share.of.queries; ++q) {
     const float* tops = share.tops + q * kShareBlocks;
-    float top = share.begins ? kFar : share.top[q];
+    float top = share.begins ? first_top(share.of, q) : share.top[q];
     for (int block = 0; block < last; ++block) {
       const Seen seen = seen_of(share, q, block);
       if (!seen.any()) continue;
@@ -171,7 +171,7 @@ inline void sums_of_blocks(const AttendShare& share, int at, float* mass) {
 /// The greatest scores up to the end of the window, for the next one.
 inline void carry_tops(const AttendShare& share) {
   for (int q = 0; q < share.of.queries; ++q) {
-    float top = share.begins ? kFar : share.top[q];
+    float top = share.begins ? first_top(share.of, q) : share.top[q];
     for (int block = 0; block < share.blocks; ++block) {
       if (seen_of(share, q, block).any()) top = raised(top, share.tops[q * kShareBlocks + block]);
     }
@@ -186,7 +186,7 @@ inline void attend_sums(const AttendShare& share, int index) {
   const int wide = of.padded - at < kShareColumns ? 1 : 2;
   float* mass = share.mass + index * kQueryTile;
   for (int q = 0; share.begins && q < of.queries; ++q) {
-    mass[q] = 0;
+    mass[q] = first_mass(of);
     for (int w = 0; w < wide; ++w) store(share.total + q * of.padded + at + w * kLanes, splat(0));
   }
   if (of.bits == 8) {

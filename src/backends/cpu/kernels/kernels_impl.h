@@ -27,6 +27,7 @@ const Kernels& kernels() {
                                      l2_norm,
                                      swiglu,
                                      geglu,
+                                     clamped_swiglu,
                                      gelu_rows,
                                      add_rows,
                                      conv,

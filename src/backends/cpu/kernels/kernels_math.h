@@ -150,6 +150,16 @@ inline void geglu(const float* gate, const float* up, std::int64_t count, float*
   });
 }
 
+inline void clamped_swiglu(const float* gate, const float* up, std::int64_t count, float alpha, float limit,
+                           float* out) {
+  const V high = splat(limit), low = splat(-limit), one = splat(1.0F);
+  for_vectors(count, [&](std::int64_t i, auto get, auto put) {
+    const V g = min(high, get(gate + i));
+    const V u = min(high, max(low, get(up + i)));
+    put(out + i, mul(mul(g, sigmoid(mul(splat(alpha), g))), add(u, one)));
+  });
+}
+
 inline void gelu_rows(const float* in, std::int64_t count, bool exact, float* out) {
   for_vectors(count, [&](std::int64_t i, auto get, auto put) {
     const V x = get(in + i);

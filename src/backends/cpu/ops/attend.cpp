@@ -73,7 +73,8 @@ class AttendOp final : public Operation {
         worker_scratch_(context.worker_scratch),
         worker_floats_(context.worker_floats),
         q_norm_(decode(op.q_norm)),
-        k_norm_(decode(op.k_norm)) {
+        k_norm_(decode(op.k_norm)),
+        sinks_(decode(op.sinks)) {
     if (op.v_norm) v_norm_.assign(static_cast<std::size_t>(op.head_dim), 1);
   }
 
@@ -352,12 +353,14 @@ class AttendOp final : public Operation {
     args.padded = cache.padded;
     args.scale = op_.scale;
     args.queries = static_cast<int>(last - first);
+    args.has_sinks = !sinks_.empty();
     args.scratch = worker_scratch_ + worker * worker_floats_;
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t r = i / group;
       const auto head = static_cast<int>(kv_head * group + i % group);
       const std::int64_t at = i - first;
       args.query[at] = query(first_row + r, head);
+      if (args.has_sinks) args.sink[at] = sinks_[static_cast<std::size_t>(head)];
       args.position[at] = op_.causal ? segment.position + r : segment.position + segment.rows - 1;
       args.first[at] = first_position(segment.position + r);
       if (op_.gated)
@@ -380,6 +383,7 @@ class AttendOp final : public Operation {
   float* worker_scratch_;
   std::int64_t worker_floats_;
   std::vector<float> q_norm_, k_norm_, v_norm_;
+  std::vector<float> sinks_;  // [heads], or empty
 };
 
 }  // namespace

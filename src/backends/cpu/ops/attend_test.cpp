@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
 #include <numeric>
 
 #include "backends/cpu/kernels/features.h"
@@ -16,11 +17,14 @@ namespace {
 
 constexpr int kPositions = 75;
 
+enum class Sinks { kNone, kMixed, kBelow, kAbove };  // the scores; mixed: some above, some below
+
 struct AttendShape {
   int heads = 6, kv_heads = 2, head_dim = 40;
   bool gated = true;
   int window = 0;
   bool causal = true;
+  Sinks sinks = Sinks::kNone;
 
   int query_width() const { return heads * head_dim * (gated ? 2 : 1); }
   int kv_width() const { return kv_heads * head_dim; }
@@ -36,6 +40,11 @@ Weight picks(RandomWeights& random, int first, int rows, int cols) {
   return weight;
 }
 
+float sink_of(const AttendShape& shape, int head) {
+  if (shape.sinks == Sinks::kBelow) return -std::numeric_limits<float>::infinity();
+  return shape.sinks == Sinks::kAbove ? 1e4F : 9 * static_cast<float>(head % 3) - 7;
+}
+
 Program attention(const AttendShape& shape, RandomWeights& random) {
   Program program;
   const Row in = program.input(shape.width());
@@ -49,6 +58,11 @@ Program attention(const AttendShape& shape, RandomWeights& random) {
   attend.eps = 1e-6F, attend.scale = 0.3F;
   attend.gated = shape.gated;
   attend.sliding_window = shape.window, attend.causal = shape.causal;
+  if (shape.sinks != Sinks::kNone) {
+    attend.sinks = random.plain(Format::kF32, 1, shape.heads, 0);
+    auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(attend.sinks.data));
+    for (int head = 0; head < shape.heads; ++head) values[head] = sink_of(shape, head);
+  }
   program.capture("out", program.attend(attend));
   return program;
 }
@@ -91,8 +105,10 @@ std::vector<double> expected_head(const AttendShape& shape, const std::vector<fl
     for (int d = 0; d < shape.head_dim; ++d) score += at(position, query + d) * at(p, key + d);
     weights.push_back(score * static_cast<double>(0.3F));
   }
-  const double top = *std::max_element(weights.begin(), weights.end());
-  double mass = 0;
+  const double sink = static_cast<double>(sink_of(shape, head));
+  double top = *std::max_element(weights.begin(), weights.end());
+  if (shape.sinks != Sinks::kNone) top = std::max(top, sink);
+  double mass = shape.sinks != Sinks::kNone ? std::exp(sink - top) : 0;
   for (double& weight : weights) mass += weight = std::exp(weight - top);
   std::vector<double> out(static_cast<std::size_t>(shape.head_dim));
   for (int d = 0; d < shape.head_dim; ++d) {
@@ -134,7 +150,8 @@ std::vector<float> attended(const Program& program, const AttendShape& shape, co
 TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
   for (const AttendShape& shape :
        {AttendShape{}, AttendShape{12, 1, 64, false}, AttendShape{4, 4, 16, true}, AttendShape{.window = 1},
-        AttendShape{.window = 33}, AttendShape{2, 1, 512, false, 64}, AttendShape{.causal = false}}) {
+        AttendShape{.window = 33}, AttendShape{2, 1, 512, false, 64}, AttendShape{.causal = false},
+        AttendShape{.sinks = Sinks::kMixed}, AttendShape{8, 2, 64, false, 33, true, Sinks::kMixed}}) {
     RandomWeights random(2);
     const Program program = attention(shape, random);
     const std::vector<float> rows = exact_rows(random, kPositions * shape.width());
@@ -200,7 +217,8 @@ std::vector<float> after_prompt(const Program& program, const AttendShape& shape
 
 /// Few key/value heads and many positions: the workers share a head.
 TEST(CpuAttend, WorkersThatShareAHeadGiveTheBitsOfOneWorker) {
-  for (const AttendShape& shape : {AttendShape{4, 1, 40, true}, AttendShape{6, 2, 16, false, 150}}) {
+  for (const AttendShape& shape : {AttendShape{4, 1, 40, true}, AttendShape{6, 2, 16, false, 150},
+                                   AttendShape{6, 2, 16, false, 0, true, Sinks::kMixed}}) {
     RandomWeights random(5);
     const Program program = attention(shape, random);
     const std::vector<float> rows = exact_rows(random, kSharedRows * shape.width());
@@ -219,7 +237,7 @@ TEST(CpuAttend, WorkersThatShareAHeadGiveTheBitsOfOneWorker) {
 }
 
 TEST(CpuAttend, WorkersThatShareAHeadGoFromWindowToWindow) {
-  const AttendShape shape{4, 1, 40, true};
+  const AttendShape shape{4, 1, 40, true, 0, true, Sinks::kMixed};
   RandomWeights random(6);
   const Program program = attention(shape, random);
   const std::vector<float> rows = exact_rows(random, kSharedRows * shape.width());
@@ -231,10 +249,27 @@ TEST(CpuAttend, WorkersThatShareAHeadGoFromWindowToWindow) {
   }
 }
 
+/// A sink that no score reaches leaves nothing of the values; one below all scores leaves the bits of none.
+TEST(CpuAttend, SinksTakeTheirPartOfTheSoftmaxAndNoMore) {
+  AttendShape shape{6, 2, 40, false};
+  const auto attend = [&](Sinks sinks) {
+    shape.sinks = sinks;
+    RandomWeights random(2);
+    const Program program = attention(shape, random);
+    RandomWeights values(3);
+    return attended(program, shape, exact_rows(values, kPositions * shape.width()), {.name = "cpu"}, 16);
+  };
+  const std::vector<float> none = attend(Sinks::kNone);
+  EXPECT_EQ(attend(Sinks::kBelow), none);
+  EXPECT_NE(attend(Sinks::kMixed), none);
+  for (const float value : attend(Sinks::kAbove)) ASSERT_LT(std::abs(value), 1e-20F);
+}
+
 /// Rows of a prompt, many of which see whole windows, and the same rows one by one.
 TEST(CpuAttend, ManyQueriesHaveTheBitsOfFew) {
   constexpr int kMany = 96, kRows = 2 * cpu::kWindowRows + kMany + 5;
-  for (const AttendShape& shape : {AttendShape{6, 1, 40, true}, AttendShape{2, 2, 16, false, 400}}) {
+  for (const AttendShape& shape : {AttendShape{6, 1, 40, true}, AttendShape{2, 2, 16, false, 400},
+                                   AttendShape{6, 2, 40, false, 0, true, Sinks::kMixed}}) {
     RandomWeights random(7);
     const Program program = attention(shape, random);
     const std::vector<float> rows = exact_rows(random, kRows * shape.width());

@@ -5,6 +5,7 @@
 #include "backends/cpu/executable.h"
 #include "backends/cpu/memory.h"
 #include "backends/cpu/ops/prepared_rows.h"
+#include "backends/weight_rows.h"
 
 namespace ft::cpu {
 namespace {
@@ -74,7 +75,12 @@ class ExpertsOp final : public Operation {
         routes_(context.matrix(op.routes)),
         out_(context.matrix(op.out)),
         int16_(context.int16),
-        activation_(op.activation == Activation::kSilu ? &Kernels::swiglu : &Kernels::geglu) {
+        activation_(op.activation),
+        alpha_(op.alpha),
+        limit_(op.limit),
+        gate_bias_(floats(op.gate_bias)),
+        up_bias_(floats(op.up_bias)),
+        down_bias_(floats(op.down_bias)) {
     const std::size_t count = op.gate.size();
     gate_.assign(context.packed.begin(), context.packed.begin() + static_cast<std::ptrdiff_t>(count));
     up_.assign(context.packed.begin() + static_cast<std::ptrdiff_t>(count),
@@ -108,6 +114,12 @@ class ExpertsOp final : public Operation {
   }
 
  private:
+  static std::vector<float> floats(const Weight& weight) {
+    std::vector<float> values(static_cast<std::size_t>(weight.empty() ? 0 : weight.rows * weight.cols));
+    if (!weight.empty()) read_rows(weight, 0, weight.rows, values.data());
+    return values;
+  }
+
   static std::vector<PreparedRows> place(std::vector<PreparedRows> all, std::int64_t rows, std::byte* at) {
     for (PreparedRows& each : all) at = each.place(at, rows);
     return all;
@@ -221,11 +233,34 @@ class ExpertsOp final : public Operation {
         const Part part{first, rows, count};
         input_product(step, own, worker, *gate_[index], places + first, part, some, {own.gate, stride});
         input_product(step, own, worker, *up_[index], places + first, part, some, {own.up, stride});
+        const std::int64_t place = std::int64_t{expert} * shape_.size + column;
         for (int r = 0; r < rows; ++r) {
-          (step.kernels->*activation_)(own.gate + r * stride, own.up + r * stride, columns,
-                                       inner_ + (own.slots.first(expert) + first + r) * shape_.size + column);
+          float *const gate = own.gate + r * stride, *const up = own.up + r * stride;
+          add_bias(step, gate_bias_, place, columns, gate);
+          add_bias(step, up_bias_, place, columns, up);
+          activate(step, gate, up, columns,
+                   inner_ + (own.slots.first(expert) + first + r) * shape_.size + column);
         }
       }
+    }
+  }
+
+  /// values += the biases from `place` on, if there are any.
+  static void add_bias(const Step& step, const std::vector<float>& biases, std::int64_t place,
+                       std::int64_t columns, float* values) {
+    if (!biases.empty()) step.kernels->add(values, biases.data() + place, columns, values);
+  }
+
+  void activate(const Step& step, const float* gate, const float* up, std::int64_t columns,
+                float* out) const {
+    const Kernels& kernels = *step.kernels;
+    switch (activation_) {
+      case Activation::kSilu:
+        return kernels.swiglu(gate, up, columns, out);
+      case Activation::kGeluTanh:
+        return kernels.geglu(gate, up, columns, out);
+      case Activation::kClampedSwiglu:
+        return kernels.clamped_swiglu(gate, up, columns, alpha_, limit_, out);
     }
   }
 
@@ -328,6 +363,8 @@ class ExpertsOp final : public Operation {
       for (int r = 0; r < tile.rows; ++r) {
         const std::int32_t place = own.slots.place[first + r];
         const std::int64_t row = place / shape_.chosen;
+        add_bias(step, down_bias_, std::int64_t{expert} * shape_.width + column, columns,
+                 own.out + r * stride);
         step.kernels->add_scaled(own.out + r * stride, routes.row(row)[shape_.chosen + place % shape_.chosen],
                                  columns, out_.row(row) + column);
       }
@@ -337,7 +374,9 @@ class ExpertsOp final : public Operation {
   Shape shape_;
   Matrix in_, routes_, out_;
   bool int16_;
-  void (*Kernels::*activation_)(const float*, const float*, std::int64_t, float*);
+  Activation activation_;
+  float alpha_, limit_;
+  std::vector<float> gate_bias_, up_bias_, down_bias_;    // [experts, size], [experts, width], or empty
   std::vector<const Packed*> gate_, up_, down_;           // [experts]
   std::vector<PreparedRows> shared_inputs_, few_inputs_;  // of a large batch; of worker 0 in a small one
   std::vector<PreparedRows> shared_inner_, few_inner_;    // none or one

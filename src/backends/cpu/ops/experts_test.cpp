@@ -21,6 +21,7 @@ struct ExpertsCase {
   int bits = 4, group = 32;
   int size = 96;
   Activation activation = Activation::kSilu;
+  bool biased = false;
 
   Weight weight(RandomWeights& random, int rows, int cols) const {
     if (format == Format::kAffine) return random.affine(rows, cols, bits, group);
@@ -37,12 +38,16 @@ std::vector<ExpertsCase> cases() {
        {Format::kMxfp4, Format::kMxfp8, Format::kNvfp4, Format::kBf16, Format::kF16, Format::kF32})
     all.push_back({.format = format});
   all.push_back({.format = Format::kBf16, .size = 21, .activation = Activation::kGeluTanh});
+  for (const Format format : {Format::kMxfp4, Format::kAffine})
+    all.push_back({.format = format, .activation = Activation::kClampedSwiglu, .biased = true});
+  all.push_back(
+      {.format = Format::kBf16, .size = 21, .activation = Activation::kClampedSwiglu, .biased = true});
   return all;
 }
 
 std::string text(const ExpertsCase& test) {
   return std::string(format_name(test.format)) + " " + std::to_string(test.bits) + " size " +
-         std::to_string(test.size);
+         std::to_string(test.size) + (test.biased ? " biased" : "");
 }
 
 /// Rows of [scores, input] through a route and its experts.
@@ -55,12 +60,16 @@ class Mixture {
     own.chosen = kChosen;
     experts_.in = program_.append(Slice{both, kExperts, kWidth, {}});
     experts_.routes = program_.append(own);
-    experts_.activation = test.activation;
+    experts_.activation = test.activation, experts_.limit = 1.5F;  // beyond it are many values
     for (int e = 0; e < kExperts; ++e) {
       experts_.gate.push_back(test.weight(random_, test.size, kWidth));
       experts_.up.push_back(test.weight(random_, test.size, kWidth));
       experts_.down.push_back(test.weight(random_, kWidth, test.size));
     }
+    if (!test.biased) return;
+    experts_.gate_bias = random_.plain(Format::kBf16, kExperts, test.size, 1);
+    experts_.up_bias = random_.plain(Format::kF32, kExperts, test.size, 1);
+    experts_.down_bias = random_.plain(Format::kBf16, kExperts, kWidth, 1);
   }
   MoeMlp& experts() { return experts_; }
   RandomWeights& random() { return random_; }

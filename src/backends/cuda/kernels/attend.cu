@@ -75,6 +75,12 @@ FT_DEVICE void attend_combine(const AttendArgs& p) {
       if (split + i < p.splits && first_of_split(split + i) < seen.end) whole.add(parts[i]);
     }
   }
+  if (p.sinks != nullptr) {
+    Running<Dims>& sink = parts[0];
+    sink.clear();
+    sink.top = p.sinks[head], sink.mass = 1;
+    whole.add(sink);
+  }
   store_result(p, row, head, whole, gates);
 }
 
@@ -427,7 +433,12 @@ FT_DEVICE void attend(const AttendArgs& p, u8* memory) {
     level.clear();
     split++;
   }
-  if (Walks) store_whole(p, place, whole_level, own, whole);
+  if (!Walks) return;
+  if (p.sinks != nullptr) {  // after all positions, as in attend_combine
+    level.top = p.sinks[place.head(min_(place.first + row, place.last))], level.mass = 1;
+    add_split(whole_level, level, own, whole, sums);
+  }
+  store_whole(p, place, whole_level, own, whole);
 }
 
 }  // namespace ft::cuda

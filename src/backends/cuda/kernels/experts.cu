@@ -221,6 +221,29 @@ FT_KERNEL(expert_plain, ExpertArgs, 256) {
   }
 }
 
+FT_DEVICE float activated(const ExpertActivationArgs& p, float gate, float up) {
+  if (p.activation == kExpertSilu) return silu(gate) * up;
+  if (p.activation == kExpertGelu) return gelu(gate) * up;
+  const float g = gate < p.limit ? gate : p.limit;
+  const float u = up < -p.limit ? -p.limit : up < p.limit ? up : p.limit;
+  return g * sigmoid(p.alpha * g) * (u + 1.0f);
+}
+
+// x: 256 columns; y: pair.
+FT_KERNEL(activate_experts, ExpertActivationArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, pair = (int)blockIdx.y;
+  if (i >= p.gate.width) return;
+  float& to = p.gate.data[(long long)pair * p.gate.stride + i];
+  float gate = to, up = p.up.data[(long long)pair * p.up.stride + i];
+  if (p.gate_bias != nullptr) {
+    const float* const route = p.routes.data + (long long)(pair / p.chosen) * p.routes.stride;
+    const long long at = (long long)route[pair % p.chosen] * p.gate.width + i;
+    gate = gate + p.gate_bias[at], up = up + p.up_bias[at];
+  }
+  to = activated(p, gate, up);
+}
+
 // A row's experts in ascending order. x: 256 columns; y: row.
 FT_KERNEL(sum_experts, ExpertSumArgs, 256) {
   FT_SHARED int order[kMaxChosen];
@@ -237,7 +260,9 @@ FT_KERNEL(sum_experts, ExpertSumArgs, 256) {
   float total = 0;
   for (int n = 0; n < p.chosen; n++) {
     const int j = order[n];
-    total = total + route[p.chosen + j] * p.in.data[((long long)row * p.chosen + j) * p.in.stride + i];
+    float value = p.in.data[((long long)row * p.chosen + j) * p.in.stride + i];
+    if (p.bias != nullptr) value = value + p.bias[(long long)route[j] * p.out.width + i];
+    total = total + route[p.chosen + j] * value;
   }
   p.out.data[(long long)row * p.out.stride + i] = total;
 }

@@ -1,0 +1,12 @@
+// gpt-oss: attention with sinks and alternating windows, and experts with biases and a clamped activation.
+// The mathematics is that of transformers' modeling_gpt_oss.
+#pragma once
+
+#include "models/family.h"
+
+namespace ft::gpt_oss {
+
+extern const Family kFamily;
+extern const SyntheticModels kSynthetic;
+
+}  // namespace ft::gpt_oss

@@ -1,0 +1,64 @@
+#include "text/chat_format/harmony.h"
+
+#include <fmt/format.h>
+
+#include "text/chat_format/harmony_parser.h"
+#include "text/chat_format/harmony_tags.h"
+#include "text/chat_format/hermes.h"
+#include "text/json_text.h"
+#include "text/schema_lark.h"
+#include "text/tool_grammar.h"
+
+namespace ft {
+
+namespace {
+
+constexpr std::string_view kMarks[] = {
+    harmony_tags::kStart,     harmony_tags::kEnd,    harmony_tags::kMessage, harmony_tags::kChannel,
+    harmony_tags::kConstrain, harmony_tags::kReturn, harmony_tags::kCall};
+
+Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+  FT_TRY(check_name(function.name, "function", "<> \t\n"));
+  SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
+  const std::string arguments = rules.value(function.parameters.root());
+  rules.finish();
+  return CallBody{fmt::format("{} head {}", json_quoted(function.name), arguments), rules.unenforced()};
+}
+
+Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
+                              std::string& lark) {
+  FT_TRY(add_json_text_rule(tool, format, prefix, lark));
+  return fmt::format("{} head {}_json", json_quoted(tool), prefix);
+}
+
+std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
+  return std::make_unique<HarmonyParser>(std::move(schemas));
+}
+
+constexpr ReasoningTags reasoning() {
+  ReasoningTags tags;
+  tags.open = "<|channel|>analysis<|message|>", tags.close = harmony_tags::kEnd;
+  tags.gap = "<|start|>assistant<|channel|>final<|message|>";
+  tags.header = "<|channel|>final<|message|>";
+  return tags;
+}
+
+constexpr ToolCallSyntax calls() {
+  ToolCallSyntax form;
+  form.begin = "<|start|>assistant<|channel|>commentary to=functions.";
+  form.head = " <|constrain|>json<|message|>";
+  form.parser = make_parser, form.body = call_body, form.text_body = text_body;
+  form.whole_answer = true;
+  return form;
+}
+
+}  // namespace
+
+constinit const ChatFormat kHarmonyFormat = {"harmony", reasoning(), calls(), {}, kMarks, true};
+
+bool is_harmony_template(std::string_view source) {
+  const auto has = [&](std::string_view part) { return source.find(part) != std::string_view::npos; };
+  return has("<|start|>") && has("<|message|>") && has("<|channel|>");
+}
+
+}  // namespace ft

@@ -1,0 +1,14 @@
+// Messages of the API in the form that the template of gpt-oss takes.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+
+namespace ft {
+
+/// Changes the variables of a rendering: texts in parts become one text; reasoning is named `thinking`; each
+/// call has a message of its own, with its result after it, because the template renders one call of a
+/// message; text beside a call joins the reasoning, because the template refuses both. Without thinking the
+/// effort is low, unless the request names one: the template knows no less.
+void prepare_harmony(nlohmann::ordered_json& context);
+
+}  // namespace ft
