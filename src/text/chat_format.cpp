@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/chat_format/gemma4.h"
+#include "text/chat_format/glm4_moe.h"
 #include "text/chat_format/hermes.h"
 #include "text/chat_format/llama3_json.h"
 #include "text/chat_format/qwen3_5.h"
@@ -27,6 +28,7 @@ constexpr Entry kFormats[] = {
     {&kHermesFormat, is_hermes_template},
     {&kGemma4Format, always},
     {&kLlama3JsonFormat, is_llama3_json_template},
+    {&kGlm4MoeFormat, is_glm4_moe_template},
 };
 
 const Entry* find_entry(std::string_view name) {
