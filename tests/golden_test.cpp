@@ -43,6 +43,7 @@ struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.backend << " " << c.set.name; }
 };
 
+bool is_odd(const Set& set) { return set.name.starts_with("odd") || set.name.starts_with("mtp_"); }
 bool is_gemma(const Set& set) { return set.name.starts_with("gemma"); }
 
 /// The model gemma4-tiny of FORETOKEN_TRAINED, with a config that computes in float32: its golden files do
@@ -66,6 +67,7 @@ std::string trained_gemma(const std::string& trained) {
 std::string folder_of(const Set& set) {
   if (set.name == "odd") return "tests/golden/odd";
   if (set.name.starts_with("llama_")) return "tests/golden/llama/" + set.name.substr(6);
+  if (set.name.starts_with("mtp_")) return "tests/golden/mtp/" + set.name.substr(4);
   if (set.name == "smollm2") {  // not part of this project: a folder or a GGUF file
     const char* smollm2 = std::getenv("FORETOKEN_SMOLLM2");
     return smollm2 == nullptr || std::getenv("FORETOKEN_TRAINED") == nullptr ? "" : smollm2;
@@ -211,13 +213,16 @@ TEST_P(Golden, ChainedDraftsAreThoseOfTransformers) {
     }
     decoder_->close(*slot);
   }
-  EXPECT_GT(compared_, GetParam().set.name.starts_with("odd") ? 20 : 60);
+  EXPECT_GT(compared_, is_odd(GetParam().set) ? 20 : 60);
 }
 
 constexpr const char* kLlamas[] = {"llama",   "qwen2",   "qwen3",   "qwen3_moe",
                                    "smollm3", "mistral", "granite", "ministral3"};
 
 std::string golden_of(const char* llama) { return fmt::format("tests/golden/llama/{}/golden", llama); }
+
+/// Each with an MTP head.
+constexpr const char* kWithHeads[] = {"qwen3_next", "glm4_moe", "glm4_air"};
 
 std::vector<Case> cases() {
   std::vector<Case> all;
@@ -235,11 +240,16 @@ std::vector<Case> cases() {
     all.push_back({backend, {"gemma_trained", "/gemma4-tiny/golden", 0.1}});
     for (const char* name : kLlamas)
       all.push_back({backend, {std::string("llama_") + name, golden_of(name), 0.1, activations}});
+    for (const char* name : kWithHeads) {
+      const std::string golden = fmt::format("tests/golden/mtp/{}/golden", name);
+      all.push_back({backend, {std::string("mtp_") + name, golden, 0.1, activations}});
+    }
     all.push_back({backend, {"smollm2", "/smollm2-135m/golden", 0.5}});
   }
   // The kernels for Apple GPUs as C++: the small models, because it has one thread.
   all.push_back({"metal-twin", {"odd", "tests/golden/odd/golden", 0.1}});
   all.push_back({"metal-twin", {"odd_experts", "tests/golden/odd_experts/golden", 0.1, 16}});
+  all.push_back({"metal-twin", {"mtp_qwen3_next", "tests/golden/mtp/qwen3_next/golden", 0.1, 16}});
   all.push_back({"metal-twin", {"gemma_odd", "tests/golden/gemma4/odd/golden", 0.1}});
   all.push_back({"metal-twin", {"gemma_odd_e", "tests/golden/gemma4/odd_e/golden", 0.3}});
   all.push_back({"metal-twin", {"gemma_mlx", "tests/golden/gemma4/mlx/golden", 0.3, 16}});

@@ -30,6 +30,9 @@ class WeightSource {
   /// Of a kernel that covers its whole input: every dimension but the first is one.
   Weight flat_matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   Weight vector(const std::string& name, std::int64_t size);
+  /// Its rows in another order: rows [b * block, (b + 1) * block) are stored from order[b] * block on.
+  Weight matrix_in_order(const std::string& name, std::int64_t rows, std::int64_t cols, std::int64_t block,
+                         std::vector<std::int64_t> order);
   /// The matrices of a stack of `count`, each [rows, cols]. The stack may be named without ".weight".
   std::vector<Weight> stack(const std::string& name, int count, std::int64_t rows, std::int64_t cols);
   /// A vector to which the norm offset of the target, or of the MTP head for "mtp.", is added.
