@@ -43,6 +43,7 @@ struct Case {
   friend void PrintTo(const Case& c, std::ostream* out) { *out << c.backend << " " << c.set.name; }
 };
 
+bool is_odd(const Set& set) { return set.name.starts_with("odd") || set.name.starts_with("mtp_"); }
 bool is_gemma(const Set& set) { return set.name.starts_with("gemma"); }
 
 /// The model gemma4-tiny of FORETOKEN_TRAINED, with a config that computes in float32: its golden files do
@@ -68,6 +69,7 @@ std::string folder_of(const Set& set) {
   if (set.name.starts_with("llama_")) return "tests/golden/llama/" + set.name.substr(6);
   if (set.name == "gpt_oss_gguf") return "tests/golden/gpt_oss/mxfp4.gguf";
   if (set.name.starts_with("gpt_oss_")) return "tests/golden/gpt_oss/" + set.name.substr(8);
+  if (set.name.starts_with("mtp_")) return "tests/golden/mtp/" + set.name.substr(4);
   if (set.name == "smollm2") {  // tools/smollm2 fetches it
     const char* smollm2 = std::getenv("FORETOKEN_SMOLLM2");
     return smollm2 == nullptr ? "" : smollm2;
@@ -214,7 +216,7 @@ TEST_P(Golden, ChainedDraftsAreThoseOfTransformers) {
     }
     decoder_->close(*slot);
   }
-  EXPECT_GT(compared_, GetParam().set.name.starts_with("odd") ? 20 : 60);
+  EXPECT_GT(compared_, is_odd(GetParam().set) ? 20 : 60);
 }
 
 constexpr const char* kLlamas[] = {"llama",   "qwen2",   "qwen3",   "qwen3_moe",
@@ -223,6 +225,8 @@ constexpr const char* kLlamas[] = {"llama",   "qwen2",   "qwen3",   "qwen3_moe",
 std::string golden_of(const char* llama) { return fmt::format("tests/golden/llama/{}/golden", llama); }
 
 std::string gpt_oss_golden(const char* name) { return fmt::format("tests/golden/gpt_oss/{}/golden", name); }
+/// Each with an MTP head.
+constexpr const char* kWithHeads[] = {"qwen3_next", "glm4_moe", "glm4_air"};
 
 std::vector<Case> cases() {
   std::vector<Case> all;
@@ -245,10 +249,15 @@ std::vector<Case> cases() {
     for (const char* name : {"gpt_oss_mlx", "gpt_oss_gguf"})
       all.push_back({backend, {name, gpt_oss_golden("mxfp4"), 0.1, activations}});
     all.push_back({backend, {"smollm2", "tests/golden/smollm2", 0.5}});
+    for (const char* name : kWithHeads) {
+      const std::string golden = fmt::format("tests/golden/mtp/{}/golden", name);
+      all.push_back({backend, {std::string("mtp_") + name, golden, 0.1, activations}});
+    }
   }
   // The kernels for Apple GPUs as C++: the small models, because it has one thread.
   all.push_back({"metal-twin", {"odd", "tests/golden/odd/golden", 0.1}});
   all.push_back({"metal-twin", {"odd_experts", "tests/golden/odd_experts/golden", 0.1, 16}});
+  all.push_back({"metal-twin", {"mtp_qwen3_next", "tests/golden/mtp/qwen3_next/golden", 0.1, 16}});
   all.push_back({"metal-twin", {"gemma_odd", "tests/golden/gemma4/odd/golden", 0.1}});
   all.push_back({"metal-twin", {"gemma_odd_e", "tests/golden/gemma4/odd_e/golden", 0.3}});
   all.push_back({"metal-twin", {"gemma_mlx", "tests/golden/gemma4/mlx/golden", 0.3, 16}});

@@ -90,8 +90,10 @@ json config_json(const Source& source, const Recipe& recipe, const Plan& plan) {
                                       {"concat_order", "embedding_hidden"},
                                       {"mtp_position_mode", "cache"}};
     }
-  } else if (text_section(config).contains("mtp_num_hidden_layers")) {
-    text_section(config)["mtp_num_hidden_layers"] = 0;
+  } else {
+    for (const char* key : {"mtp_num_hidden_layers", "num_nextn_predict_layers", "num_mtp_layers"}) {
+      if (text_section(config).contains(key)) text_section(config)[key] = 0;
+    }
   }
   return config;
 }

@@ -12,7 +12,8 @@ namespace {
 constexpr std::string_view kTowers[] = {"visual.",       "vision_tower.",   "audio_tower.",
                                         "embed_vision.", "embed_audio.",    "multi_modal_projector.",
                                         "vision_model.", "vision_embedder."};
-constexpr std::string_view kSmall[] = {".in_proj_a.weight", ".in_proj_b.weight", ".mlp.gate.weight",
+constexpr std::string_view kSmall[] = {".in_proj_a.weight",          ".in_proj_b.weight",
+                                       ".in_proj_ba.weight",         ".mlp.gate.weight",
                                        ".shared_expert_gate.weight", ".router.proj.weight"};
 constexpr std::string_view kEmbeddings[] = {"embed_tokens.weight", "embed_tokens_per_layer.weight",
                                             "lm_head.weight"};
@@ -67,6 +68,7 @@ TensorKind kind_of(const ConversionNames& names, std::string_view canonical, std
   ExpertPart part;
   if (read_expert_part(names, canonical, part)) return TensorKind::kExperts;
   if (dimensions < 2 || !canonical.ends_with(".weight")) return TensorKind::kAsStored;
+  if (names.plain_router && canonical.ends_with(".mlp.gate.weight")) return TensorKind::kAsStored;
   if (ends_with_any(canonical, kSmall)) return TensorKind::kSmall;
   return ends_with_any(canonical, kEmbeddings) ? TensorKind::kEmbedding : TensorKind::kLinear;
 }

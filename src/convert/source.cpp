@@ -8,7 +8,11 @@
 
 #include "base/json.h"
 #include "convert/foreign/modules.h"
+#include "format/key_reader.h"
+#include "models/blocks/limits.h"
+#include "models/family.h"
 #include "models/gguf/model_file.h"
+#include "models/head_layer.h"
 
 namespace ft::convert {
 namespace {
@@ -83,6 +87,11 @@ Result<Source> open_source(const std::string& path, bool float32_scales) {
   source.directory = path;
   FT_ASSIGN(source.config, format::read_json_object((std::filesystem::path(path) / "config.json").string()));
   FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(path));
+  format::KeyReader keys(*source.config, path + "/config.json");
+  const Family* family = find_family(keys.text("model_type", ""));
+  if (family != nullptr && family->head_is_a_layer)
+    name_head_layer(checkpoint, keys.whole("num_hidden_layers", 0, 0, blocks::kMaxLayers));
+  FT_TRY(keys.status());
   source.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
   const format::Checkpoint& opened = *source.checkpoint;
   source.shifted_norms = norms_are_final(opened);

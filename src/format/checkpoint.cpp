@@ -132,6 +132,13 @@ Status Checkpoint::index_tensors() {
   return {};
 }
 
+void Checkpoint::rename(const std::function<std::string(std::string_view)>& name) {
+  for (TensorView& tensor : tensors_) tensor.name = name(tensor.name);
+  std::erase_if(tensors_, [](const TensorView& tensor) { return tensor.name.empty(); });
+  std::sort(tensors_.begin(), tensors_.end(), by_name);
+  find_mtp_file();
+}
+
 void Checkpoint::find_mtp_file() {
   if (!mtp_file_.empty()) return;
   for (const TensorView& tensor : tensors_) {

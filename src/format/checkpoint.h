@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,9 @@ class Checkpoint {
                                      std::vector<TensorView> tensors, std::string metadata_format,
                                      std::shared_ptr<const void> owner);
 
+  /// Gives each tensor the name that `name` returns for its own; tensors with an empty one are dropped.
+  /// `name` gives no name twice.
+  void rename(const std::function<std::string(std::string_view)>& name);
   /// nullptr if no tensor has the name.
   const TensorView* find(std::string_view name) const;
   std::span<const TensorView> tensors() const { return tensors_; }  // sorted by name

@@ -211,7 +211,8 @@ bool parse_header(std::string_view text, std::uint64_t header_bytes, HeaderFacts
     const json& end = (*offsets)[1];
     if (!end.is_number_unsigned()) return false;
     last = std::max(last, end.get<std::uint64_t>());
-    facts.has_head = facts.has_head || format::is_mtp_name(name);
+    // GLM holds the head as a layer, which alone has an eh_proj.
+    facts.has_head = facts.has_head || format::is_mtp_name(name) || name.ends_with(".eh_proj.weight");
     ++types[text_at(tensor, "dtype")];
   }
   constexpr std::uint64_t kLargest = std::uint64_t{1} << 50;

@@ -45,6 +45,7 @@ struct ConversionNames {
   std::string_view experts = "switch_mlp.";    // the module of stacked experts
   bool inside_experts = false;                 // that module is inside "experts.", not in its place
   std::span<const std::string_view> one_less;  // ends of norms that are stored less 1; MLX adds it
+  bool plain_router = false;                   // mlp.gate is never quantised
 };
 
 struct Family {
@@ -67,6 +68,8 @@ struct Family {
   /// (text/chat_format.h); the last one takes any template.
   std::span<const std::string_view> chat_formats = {};
   const SyntheticModels* synthetic = nullptr;  // never null in families()
+  /// Files hold the MTP head as the layer after the last one (models/head_layer.h).
+  bool head_is_a_layer = false;
 };
 
 std::span<const Family* const> families();

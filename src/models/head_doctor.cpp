@@ -64,6 +64,12 @@ HeadReport examine_head(const Model& model, const HeadPlan& plan, WeightSource& 
   };
   if (plan.layers == 0)
     return found(HeadState::kNone, "config.json names none; drafts come from n-gram lookup only");
+  if (present.empty() && plan.by_tensors) {
+    return found(HeadState::kNone,
+                 fmt::format("no file of {} holds mtp.* tensors (conversions often drop them); drafts come "
+                             "from n-gram lookup only",
+                             model.directory));
+  }
   if (present.empty()) {
     return found(HeadState::kMissing,
                  fmt::format("missing: config.json names {} layer(s), no file of {} holds mtp.* tensors "

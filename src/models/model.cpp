@@ -9,6 +9,7 @@
 #include "models/draft_network.h"
 #include "models/family.h"
 #include "models/gguf/model_file.h"
+#include "models/head_layer.h"
 #include "models/weight_source.h"
 
 namespace ft {
@@ -52,6 +53,7 @@ std::int64_t idle_parameters(const Program& program) {
 Result<Model> build(const std::string& name, const FamilyMatch& match, format::Checkpoint checkpoint,
                     const LoadOptions& options) {
   Model model;
+  if (match.family->head_is_a_layer) name_head_layer(checkpoint, match.config->facts().layers);
   model.name = name;
   model.directory = checkpoint.directory();
   model.facts = match.config->facts();

@@ -8,6 +8,7 @@
 #include "format/out_of_memory.h"
 #include "models/family.h"
 #include "models/gemma4/family.h"
+#include "models/glm4_moe/family.h"
 #include "models/gpt_oss/family.h"
 #include "models/llama/family.h"
 #include "models/qwen3_5/family.h"
@@ -48,8 +49,9 @@ Result<FamilyMatch> match(const format::ConfigFiles& files) {
 }  // namespace
 
 std::span<const Family* const> families() {
-  static constexpr std::array<const Family*, 4> kFamilies = {&qwen3_5::kFamily, &gemma4::kFamily,
-                                                             &llama::kFamily, &gpt_oss::kFamily};
+  static constexpr std::array<const Family*, 6> kFamilies = {&qwen3_5::kFamily,  &gemma4::kFamily,
+                                                             &llama::kFamily,    &qwen3_5::kNextFamily,
+                                                             &glm4_moe::kFamily, &gpt_oss::kFamily};
   return kFamilies;
 }
 

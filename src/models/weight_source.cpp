@@ -41,6 +41,15 @@ Format quantised_format(format::QuantMode mode) {
   return Format::kAffine;
 }
 
+/// As a matrix whose rows are read one by one.
+format::MatrixPointer rows_of_stored(const format::StoredMatrix& stored) {
+  if (stored.matrix != nullptr) return stored.matrix;
+  if (stored.quantised) return format::mlx_matrix(stored);
+  const auto bytes = static_cast<std::size_t>(stored.rows * stored.cols) * format::dtype_bytes(stored.dtype);
+  return format::plain_matrix(
+      {stored.name, stored.dtype, {stored.rows, stored.cols}, {stored.data, bytes}, ""});
+}
+
 /// The rows of a matrix that its file holds in another form.
 class MadeRows final : public RowSource {
  public:
@@ -134,6 +143,16 @@ Weight WeightSource::keep(Result<format::StoredMatrix> stored, std::int64_t rows
 
 Weight WeightSource::matrix(const std::string& name, std::int64_t rows, std::int64_t cols) {
   return keep(index_.matrix(stored_name(name), rows, cols), rows, cols);
+}
+
+Weight WeightSource::matrix_in_order(const std::string& name, std::int64_t rows, std::int64_t cols,
+                                     std::int64_t block, std::vector<std::int64_t> order) {
+  Result<format::StoredMatrix> stored = index_.matrix(stored_name(name), rows, cols);
+  if (stored.ok()) {
+    stored->matrix = format::rows_in_order(rows_of_stored(*stored), 0, block, std::move(order));
+    stored->data = stored->scales = stored->biases = nullptr;
+  }
+  return keep(std::move(stored), rows, cols);
 }
 
 std::vector<Weight> WeightSource::stack(const std::string& name, int count, std::int64_t rows,

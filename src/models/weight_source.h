@@ -36,6 +36,9 @@ class WeightSource {
   }
   /// The matrices that lie one below the other in a weight, each of `rows` rows.
   static std::vector<Weight> split(const Weight& stack, std::int64_t rows);
+  /// Its rows in another order: rows [b * block, (b + 1) * block) are stored from order[b] * block on.
+  Weight matrix_in_order(const std::string& name, std::int64_t rows, std::int64_t cols, std::int64_t block,
+                         std::vector<std::int64_t> order);
   /// The matrices of a stack of `count`, each [rows, cols]. The stack may be named without ".weight".
   std::vector<Weight> stack(const std::string& name, int count, std::int64_t rows, std::int64_t cols);
   /// A vector to which the norm offset of the target, or of the MTP head for "mtp.", is added.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/chat_format/gemma4.h"
+#include "text/chat_format/glm4_moe.h"
 #include "text/chat_format/harmony.h"
 #include "text/chat_format/hermes.h"
 #include "text/chat_format/llama3_json.h"
@@ -28,6 +29,7 @@ constexpr Entry kFormats[] = {
     {&kHermesFormat, is_hermes_template},
     {&kGemma4Format, always},
     {&kLlama3JsonFormat, is_llama3_json_template},
+    {&kGlm4MoeFormat, is_glm4_moe_template},
     {&kHarmonyFormat, is_harmony_template},
 };
 

@@ -14,9 +14,12 @@ struct Row {
   Result<std::unique_ptr<Architecture>> (*open)(const format::GgufFile&, const std::string&);
 };
 constexpr Row kArchitectures[] = {
-    {"llama", "llama", open_llama},        {"gemma4", "gemma4", open_gemma4},
-    {"gpt-oss", "gpt_oss", open_gpt_oss},  {"qwen35", "qwen3_5", open_qwen35},
-    {"qwen35moe", "qwen3_5", open_qwen35},
+    {"llama", "llama", open_llama},           {"smollm3", "llama", open_llama},
+    {"granite", "llama", open_llama},         {"qwen2", "llama", open_llama},
+    {"qwen3", "llama", open_llama},           {"qwen3moe", "llama", open_llama},
+    {"gpt-oss", "gpt_oss", open_gpt_oss},     {"gemma4", "gemma4", open_gemma4},
+    {"qwen35", "qwen3_5", open_qwen35},       {"qwen35moe", "qwen3_5", open_qwen35},
+    {"qwen3next", "qwen3_next", open_qwen35}, {"glm4moe", "glm4_moe", open_glm4moe},
 };
 
 Result<const Row*> find_row(const std::string& name, const std::string& path) {

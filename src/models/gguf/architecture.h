@@ -22,7 +22,7 @@ enum class Ordered { kNothing, kRows, kColumns };
 
 /// A tensor of the file as one of the original.
 struct Place {
-  std::string name;  // "model.layers.0.self_attn.q_proj.weight"
+  std::string name;  // "model.layers.0.self_attn.q_proj.weight"; empty: it repeats another tensor
   Ordered ordered = Ordered::kNothing;
   std::int64_t first = 0;  // rows before it are as they are
   std::shared_ptr<const std::vector<std::int64_t>> order = nullptr;
@@ -68,6 +68,7 @@ std::int64_t vocabulary_of(const format::GgufFile& file);
 bool has_tensor(const format::GgufFile& file, std::string_view name);
 
 Result<std::unique_ptr<Architecture>> open_gemma4(const format::GgufFile& file, const std::string& path);
+Result<std::unique_ptr<Architecture>> open_glm4moe(const format::GgufFile& file, const std::string& path);
 Result<std::unique_ptr<Architecture>> open_gpt_oss(const format::GgufFile& file, const std::string& path);
 Result<std::unique_ptr<Architecture>> open_llama(const format::GgufFile& file, const std::string& path);
 Result<std::unique_ptr<Architecture>> open_qwen35(const format::GgufFile& file, const std::string& path);

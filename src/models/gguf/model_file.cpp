@@ -41,6 +41,7 @@ class Reader {
                                     "a tensor of " + files_.contents.text("general.architecture", ""),
                                     "another", "use a text-only file of this model");
       }
+      if (place->name.empty()) continue;
       FT_ASSIGN(TensorView view, read(tensor, *place));
       list.push_back(std::move(view));
     }

@@ -1,5 +1,6 @@
-// Qwen3.5 and its mixtures of experts, as llama.cpp's conversion arranges them: norms stored as 1 + w, A as
-// -exp(A_log), and value heads tiled over the key heads (head k * r + j of the original is head j * K + k).
+// Qwen3.5, its mixtures of experts and Qwen3-Next, as llama.cpp's conversion arranges them: norms stored as
+// 1 + w, A as -exp(A_log), and value heads tiled over the key heads (head k * r + j of the original is head
+// j * K + k). Qwen3-Next keeps the order of its value heads.
 #include <nlohmann/json.hpp>
 
 #include "models/gguf/architecture.h"
@@ -30,6 +31,8 @@ constexpr LayerName kLayerNames[] = {
     {"attn_gate.weight", "linear_attn.in_proj_z.weight", Heads::kRows},
     {"ssm_alpha.weight", "linear_attn.in_proj_a.weight", Heads::kRows},
     {"ssm_beta.weight", "linear_attn.in_proj_b.weight", Heads::kRows},
+    {"ssm_ba.weight", "linear_attn.in_proj_ba.weight"},
+    {"ssm_in.weight", "linear_attn.in_proj_qkvz.weight"},  // of older files
     {"ssm_conv1d.weight", "linear_attn.conv1d.weight", Heads::kRowsAfterKeys},
     {"ssm_norm.weight", "linear_attn.norm.weight"},
     {"ssm_out.weight", "linear_attn.out_proj.weight", Heads::kColumns},
@@ -66,7 +69,7 @@ struct Sizes {
 class Qwen35 final : public Architecture {
  public:
   Qwen35(const GgufFile& file, std::string name, const Sizes& sizes)
-      : file_(file), name_(std::move(name)), key_(name_ + "."), sizes_(sizes) {
+      : file_(file), name_(std::move(name)), key_(name_ + "."), next_(name_ == "qwen3next"), sizes_(sizes) {
     const std::int64_t each = sizes.value_heads / sizes.key_heads;
     auto order = std::make_shared<std::vector<std::int64_t>>();
     for (std::int64_t h = 0; h < sizes.value_heads; ++h)
@@ -106,7 +109,7 @@ class Qwen35 final : public Architecture {
     Place place{prefix + std::string(row.own)};
     place.decay = row.own.ends_with("A_log");
     place.in_memory = row.own.ends_with("conv1d.weight");
-    if (row.heads == Heads::kNone || sizes_.value_heads == sizes_.key_heads) return place;
+    if (next_ || row.heads == Heads::kNone || sizes_.value_heads == sizes_.key_heads) return place;
     place.ordered = row.heads == Heads::kColumns ? Ordered::kColumns : Ordered::kRows;
     place.first = row.heads == Heads::kRowsAfterKeys ? 2 * sizes_.key_heads * sizes_.key_size : 0;
     place.order = order_;
@@ -120,6 +123,7 @@ class Qwen35 final : public Architecture {
 
   const GgufFile& file_;
   std::string name_, key_;
+  bool next_;
   Sizes sizes_;
   std::shared_ptr<const std::vector<std::int64_t>> order_;
 };
@@ -139,7 +143,7 @@ json Qwen35::rope(std::int64_t head_size) const {
 
 json Qwen35::config() const {
   const std::int64_t head_size = whole("attention.key_length", 256);
-  const bool moe = name_ == "qwen35moe";
+  const bool moe = next_ || name_ == "qwen35moe";
   const bool tied = !has_tensor(file_, "output.weight");
   json text = {{"model_type", moe ? "qwen3_5_moe_text" : "qwen3_5_text"},
                {"vocab_size", vocabulary_of(file_)},
@@ -166,6 +170,11 @@ json Qwen35::config() const {
     text["num_experts_per_tok"] = whole("expert_used_count", 0);
     text["moe_intermediate_size"] = whole("expert_feed_forward_length", 0);
     text["shared_expert_intermediate_size"] = whole("expert_shared_feed_forward_length", 0);
+  }
+  if (next_) {
+    text["model_type"] = "qwen3_next", text["architectures"] = {"Qwen3NextForCausalLM"};
+    text["mtplx_mtp_norm_encoding"] = "final";
+    return text;
   }
   return {{"model_type", moe ? "qwen3_5_moe" : "qwen3_5"},
           {"architectures", {moe ? "Qwen3_5MoeForConditionalGeneration" : "Qwen3_5ForConditionalGeneration"}},

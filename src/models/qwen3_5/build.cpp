@@ -5,6 +5,7 @@
 
 #include "models/blocks/layers.h"
 #include "models/blocks/moe.h"
+#include "models/blocks/mtp.h"
 #include "models/blocks/trunk.h"
 #include "models/head_doctor.h"
 #include "models/qwen3_5/config.h"
@@ -60,10 +61,8 @@ class Builder {
   Row gated_delta(Row x, const std::string& prefix) {
     const int value_width = config_.linear_value_heads * config_.linear_value_dim;
     const int hidden = config_.hidden_size;
-    const Weight qkv = source_.matrix(prefix + "in_proj_qkv", config_.qkv_rows(), hidden);
-    const Weight z = source_.matrix(prefix + "in_proj_z", value_width, hidden);
-    const Weight a = source_.matrix(prefix + "in_proj_a", config_.linear_value_heads, hidden);
-    const Weight b = source_.matrix(prefix + "in_proj_b", config_.linear_value_heads, hidden);
+    const auto [qkv, z] = stream_projections(prefix, value_width);
+    const auto [a, b] = gate_projections(prefix);
     const Weight kernel = source_.matrix(prefix + "conv1d", config_.qkv_rows(), config_.conv_kernel);
     const std::vector<Row> in = p_.linear(x, {qkv, z, a, b});
     DeltaRule delta;
@@ -101,6 +100,45 @@ class Builder {
   Row norm(Row x, const std::string& name) { return blocks::norm(p_, source_, x, name, eps_); }
 
  private:
+  using Order = std::vector<std::int64_t>;
+
+  /// Qwen3-Next stores, for each key head, its q, its k, the v of its value heads, and their z.
+  std::pair<Weight, Weight> stream_projections(const std::string& prefix, int value_width) {
+    const std::int64_t rows = config_.qkv_rows(), hidden = config_.hidden_size;
+    const std::string fused = prefix + "in_proj_qkvz";
+    if (!config_.next || !source_.has(fused))
+      return {source_.matrix(prefix + "in_proj_qkv", rows, hidden),
+              source_.matrix(prefix + "in_proj_z", value_width, hidden)};
+    const std::int64_t heads = config_.linear_key_heads, key = config_.linear_key_dim;
+    const std::int64_t values = value_width / heads;  // of one key head
+    const std::int64_t block = std::gcd(key, values), each = 2 * (key + values) / block;
+    Order order;
+    for (const auto& [first, size] :
+         {std::pair(std::int64_t{0}, key), {key, key}, {2 * key, values}, {2 * key + values, values}}) {
+      for (std::int64_t h = 0; h < heads; ++h) {
+        for (std::int64_t i = 0; i < size / block; ++i) order.push_back(h * each + first / block + i);
+      }
+    }
+    const Weight all = source_.matrix_in_order(fused, rows + value_width, hidden, block, std::move(order));
+    return {rows_of(all, 0, rows, fused + "[qkv]"), rows_of(all, rows, value_width, fused + "[z]")};
+  }
+
+  /// a and b; Qwen3-Next stores, for each key head, the b of its value heads and their a.
+  std::pair<Weight, Weight> gate_projections(const std::string& prefix) {
+    const std::int64_t values = config_.linear_value_heads, hidden = config_.hidden_size;
+    if (!config_.next)
+      return {source_.matrix(prefix + "in_proj_a", values, hidden),
+              source_.matrix(prefix + "in_proj_b", values, hidden)};
+    const std::int64_t heads = config_.linear_key_heads;
+    Order order;
+    for (const std::int64_t first : {1, 0}) {
+      for (std::int64_t h = 0; h < heads; ++h) order.push_back(2 * h + first);
+    }
+    const std::string fused = prefix + "in_proj_ba";
+    const Weight all = source_.matrix_in_order(fused, 2 * values, hidden, values / heads, std::move(order));
+    return {rows_of(all, 0, values, fused + "[a]"), rows_of(all, values, values, fused + "[b]")};
+  }
+
   Program& p_;
   const Config& config_;
   WeightSource& source_;
@@ -119,60 +157,6 @@ void build_target(Model& model, const Config& config, WeightSource& source,
     return build.layer(x, fmt::format("layers.{}", i), full);
   };
   blocks::build_trunk(model, source, wanted, trunk);
-}
-
-/// The draft vocabulary of the MTP head.
-struct DraftIds {
-  std::vector<std::int32_t> ids;  // empty: all
-  ExtraIds extra;
-
-  int count() const { return static_cast<int>(ids.size()) + extra.count; }
-};
-
-DraftIds draft_ids(const LoadOptions& options, const Config& config) {
-  int frequent = options.draft_vocab_size;
-  if (frequent < 0) frequent = config.vocab_size < kLargeVocabulary ? 0 : kFrequentDrafts;
-  if (frequent == 0 || frequent >= config.vocab_size) return {};
-  DraftIds drafts;
-  drafts.ids.resize(static_cast<std::size_t>(frequent));
-  std::iota(drafts.ids.begin(), drafts.ids.end(), 0);
-  drafts.extra.count = std::min(kExtraDraftIds, config.vocab_size - frequent);
-  std::vector<std::int32_t>& always = drafts.extra.always;
-  for (const int end : config.eos_ids) {
-    if (end >= frequent) always.push_back(end);
-  }
-  std::ranges::sort(always);
-  if (std::ssize(always) > drafts.extra.count) always.resize(static_cast<std::size_t>(drafts.extra.count));
-  return drafts;
-}
-
-/// In how many bits the head's matrices are read at most, by default: about as the target's are.
-int bits_like(const Program& target) {
-  double bits = 0, elements = 0;
-  each_matrix(target, [&](const Weight& weight) {
-    const auto count = static_cast<double>(weight.rows * weight.cols);
-    bits += weight.stored_bits() * count, elements += count;
-  });
-  constexpr double kFew = 6;
-  return bits < kFew * elements ? 4 : 8;
-}
-
-/// The MTP head: pairs (next token, hidden state of the token before it) to the hidden state that predicts
-/// the token after next.
-void build_head(Program& p, const Config& config, WeightSource& source, const Weight& embedding,
-                const Weight& head, DraftIds drafts, bool axes) {
-  Builder build(p, config, source, axes);
-  const Row hidden = p.input(config.hidden_size);
-  const Row e = build.norm(p.embed(embedding), "mtp.pre_fc_norm_embedding");
-  const Row h = build.norm(hidden, "mtp.pre_fc_norm_hidden");
-  const bool embedding_first = config.mtp.concat_order != "hidden_embedding";
-  const Weight fc = source.matrix("mtp.fc", config.hidden_size, 2 * config.hidden_size);
-  Row x = p.linear(embedding_first ? p.concat(e, h) : p.concat(h, e), {fc})[0];
-  for (int i = 0; i < config.mtp.layers; ++i) x = build.layer(x, fmt::format("mtp.layers.{}", i), true);
-  const Row last = build.norm(x, "mtp.norm");
-  p.capture("hidden", config.mtp.hidden_pre_norm ? x : last);
-  p.logits(last, head, std::move(drafts.ids), std::move(drafts.extra));
-  p.sample();
 }
 
 Status check_supported(const Config& config) {
@@ -198,7 +182,7 @@ HeadReport examine(const Model& model, const Config& config, WeightSource& sourc
     const std::vector<std::string>& warnings = source.index().warnings();
     return warnings.size() > before ? warnings.back() : std::string();
   };
-  return examine_head(model, {config.mtp.layers, tensors, settle_norms}, source);
+  return examine_head(model, {config.mtp.layers, tensors, settle_norms, config.mtp.by_tensors}, source);
 }
 
 Status build(Model& model, const FamilyConfig& family_config, WeightSource& source,
@@ -210,22 +194,16 @@ Status build(Model& model, const FamilyConfig& family_config, WeightSource& sour
   FT_TRY(source.status());
   model.mtp_head = examine(model, config, source);
   if (!model.mtp_head.usable()) return {};
-  Program program;
-  DraftIds drafts = draft_ids(options, config);
-  model.draft_vocabulary = drafts.ids.empty() ? config.vocab_size : drafts.count();
-  build_head(program, config, source, model.embedding, model.lm_head, std::move(drafts),
-             model.vision.has_value());
-  if (const Status status = source.status(); !status.ok()) {
-    model.mtp_head.state = state_after(status.error());
-    model.mtp_head.sentence = "MTP head: " + status.error().message;
-    return {};
-  }
-  const int most = options.draft_bits < 0 ? bits_like(model.target) : options.draft_bits;
-  program.set_max_weight_bits(most);
-  each_matrix(program, [&](const Weight& weight) {
-    if (most > 0 && weight.stored_bits() > most) model.draft_bits = most;
-  });
-  model.mtp = std::move(program);
+  blocks::MtpHead head;
+  head.eps = static_cast<float>(config.rms_norm_eps);
+  head.hidden_first = config.mtp.concat_order == "hidden_embedding";
+  head.captures_before_norm = config.mtp.hidden_pre_norm;
+  head.layers = [&](Program& p, Row x) {
+    Builder build(p, config, source, model.vision.has_value());
+    for (int i = 0; i < config.mtp.layers; ++i) x = build.layer(x, fmt::format("mtp.layers.{}", i), true);
+    return x;
+  };
+  blocks::build_mtp_head(model, source, options, head);
   return {};
 }
 
@@ -247,9 +225,14 @@ constexpr ConversionNames kConversion = {"language_model.", "switch_mlp.", false
 constexpr std::string_view kChatFormats[] = {"qwen3_5", "hermes", "qwen3_5 without a grammar of calls"};
 constexpr std::string_view kModelTypes[] = {"qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text"};
 
+constexpr ConversionNames kNextConversion = {"", "switch_mlp.", false, kOneLess};
+constexpr std::string_view kNextModelTypes[] = {"qwen3_next"};
+
 }  // namespace
 
 const Family kFamily = {"qwen3_5",   kModelTypes, kPrefixes,   kBareNames,   read,
                         norm_offset, build,       kConversion, kChatFormats, &kSynthetic};
+const Family kNextFamily = {"qwen3_next", kNextModelTypes, kPrefixes,       kBareNames,   read,
+                            norm_offset,  build,           kNextConversion, kChatFormats, &kNextSynthetic};
 
 }  // namespace ft::qwen3_5

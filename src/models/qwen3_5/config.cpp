@@ -23,14 +23,25 @@ using nlohmann::json;
 
 using blocks::kMaxHeadDim, blocks::kMaxHeads, blocks::kMaxLayers, blocks::kMaxPositions, blocks::kMaxWidth;
 
+/// Where the config classes of transformers differ.
+struct Defaults {
+  int vocabulary, hidden, intermediate, layers, kv_heads;
+  int experts = 0, experts_per_token = 0;
+};
+constexpr Defaults kDense = {248320, 4096, 12288, 32, 4};
+constexpr Defaults kSparse = {248320, 2048, 12288, 40, 2, 256, 8};
+constexpr Defaults kNext = {151936, 2048, 5632, 48, 2, 512, 10};
+
+const Defaults& defaults_of(const Config& c) { return c.next ? kNext : c.moe_family ? kSparse : kDense; }
+
 void read_sizes(KeyReader& text, Config& c) {
-  const bool moe = c.moe_family;
-  c.vocab_size = text.whole("vocab_size", 248320, 1, kMaxVocabulary);
-  c.hidden_size = text.whole("hidden_size", moe ? 2048 : 4096, 1, kMaxWidth);
-  c.intermediate_size = text.whole("intermediate_size", 12288, 1, kMaxWidth);
-  c.num_layers = text.whole("num_hidden_layers", moe ? 40 : 32, 1, kMaxLayers);
+  const Defaults& defaults = defaults_of(c);
+  c.vocab_size = text.whole("vocab_size", defaults.vocabulary, 1, kMaxVocabulary);
+  c.hidden_size = text.whole("hidden_size", defaults.hidden, 1, kMaxWidth);
+  c.intermediate_size = text.whole("intermediate_size", defaults.intermediate, 1, kMaxWidth);
+  c.num_layers = text.whole("num_hidden_layers", defaults.layers, 1, kMaxLayers);
   c.num_heads = text.whole("num_attention_heads", 16, 1, kMaxHeads);
-  c.num_kv_heads = text.whole("num_key_value_heads", moe ? 2 : 4, 1, kMaxHeads);
+  c.num_kv_heads = text.whole("num_key_value_heads", defaults.kv_heads, 1, kMaxHeads);
   c.head_dim = text.whole("head_dim", 256, 2, kMaxHeadDim);
   c.rms_norm_eps = text.real("rms_norm_eps", 1e-6, 0.0, 1.0);
   c.max_positions = text.whole64("max_position_embeddings", 32768, 1, kMaxPositions);
@@ -58,8 +69,8 @@ void read_sizes(KeyReader& text, Config& c) {
 
 void read_moe(KeyReader& text, Config& c) {
   if (!c.moe_family) return;
-  c.moe.experts = text.whole("num_experts", 256, 1, 65536);
-  c.moe.experts_per_token = text.whole("num_experts_per_tok", 8, 1, 65536);
+  c.moe.experts = text.whole("num_experts", defaults_of(c).experts, 1, 65536);
+  c.moe.experts_per_token = text.whole("num_experts_per_tok", defaults_of(c).experts_per_token, 1, 65536);
   c.moe.expert_size = text.whole("moe_intermediate_size", 512, 1, kMaxWidth);
   c.moe.shared_size = text.whole("shared_expert_intermediate_size", 512, 1, kMaxWidth);
   c.moe.norm_topk = text.flag("norm_topk_prob", true);
@@ -120,7 +131,8 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
   const std::string& path = files.path;
   Config c;
   c.path = path;
-  c.moe_family = model_type.starts_with("qwen3_5_moe");
+  c.next = model_type == "qwen3_next";
+  c.moe_family = c.next || model_type.starts_with("qwen3_5_moe");
   KeyReader top(root, path);
   const bool nested = top.find("text_config") != nullptr;
   KeyReader text(nested ? top.object("text_config") : root, nested ? path + ": text_config" : path);
@@ -140,6 +152,7 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
 
   KeyReader runtime(*files.runtime, files.runtime_path());
   FT_TRY(read_mtp_contract(top, text, runtime, c.mtp));
+  c.mtp.by_tensors = c.next && text.find("mtp_num_hidden_layers") == nullptr;
   KeyReader pictures(*files.pictures, files.pictures_path());
   FT_TRY(read_vision(top, pictures, c));
   FT_ASSIGN(c.quantisation, format::QuantisationMap::read(root, path));

@@ -1,7 +1,8 @@
 // Config: the configuration files of the Qwen3.5 family as plain typed values, all checked. Errors name the
 // file, the key, what was expected and what was found: kInvalid for a bad value, kUnsupported for a rope type
 // or quantiser that this version does not run. Absent or null keys take the defaults of Hugging Face's
-// Qwen3_5TextConfig and Qwen3_5MoeTextConfig (transformers 5), which are given at the fields.
+// Qwen3_5TextConfig, Qwen3_5MoeTextConfig and Qwen3NextConfig (transformers 5); those of the first are given
+// at the fields.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +27,7 @@ struct RopeConfig : blocks::Rope {                // default or yarn, theta 1e7,
 
 /// How the MTP head was stored and what it takes (mtplx_* keys of config.json and mtplx_runtime.json).
 struct MtpContract {
+  bool by_tensors = false;  // Qwen3-Next: no key names the head
   int layers = 1;  // mtp_num_hidden_layers of the source model; a conversion may have dropped the tensors
   bool dedicated_embeddings = false;
   std::string norm_encoding;                      // "" if nothing says; "delta", "final", ...
@@ -56,14 +58,15 @@ struct VisionConfig {
 };
 
 struct Config final : FamilyConfig {
-  bool moe_family = false;  // model_type qwen3_5_moe or qwen3_5_moe_text
+  bool moe_family = false;  // any model_type but qwen3_5 and qwen3_5_text
+  bool next = false;        // model_type qwen3_next: a flat config and fused projections of linear attention
 
   int vocab_size = 248320;
-  int hidden_size = 4096;         // 2048 for the MoE family
+  int hidden_size = 4096;
   int intermediate_size = 12288;  // dense MLP
-  int num_layers = 32;            // 40 for the MoE family
+  int num_layers = 32;
   int num_heads = 16;
-  int num_kv_heads = 4;  // 2 for the MoE family
+  int num_kv_heads = 4;
   int head_dim = 256;
   double rms_norm_eps = 1e-6;
   std::int64_t max_positions = 32768;

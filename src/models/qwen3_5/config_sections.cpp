@@ -67,7 +67,7 @@ void read_contract(KeyReader& contract, MtpContract& mtp) {
 Status read_rope(KeyReader& text, Config& config) {
   RopeConfig& rope = config.rope;
   static_cast<blocks::Rope&>(rope) =
-      blocks::read_rope(text, {1e7, 0.25, config.head_dim, config.max_positions});
+      blocks::read_rope(text, {config.next ? 1e4 : 1e7, 0.25, config.head_dim, config.max_positions});
   FT_TRY(text.status());
   const char* name = text.find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
   KeyReader keys(text.object(name), text.where() + (text.where().ends_with(".json") ? ": " : ".") + name);

@@ -71,6 +71,21 @@ TEST(Config, AMixtureOfExpertsHasItsOwnKeys) {
   EXPECT_EQ(with_text("")->facts().experts, 0);
 }
 
+TEST(Config, Qwen3NextIsFlatAndNamesNoHead) {
+  auto config = parse(R"({"model_type":"qwen3_next","rope_theta":10000000,"partial_rotary_factor":0.25,)"
+                      R"("rope_scaling":null,"num_hidden_layers":4,"mlp_only_layers":[]})");
+  ASSERT_TRUE(config.ok()) << config.error().message;
+  EXPECT_EQ(config->vocab_size, 151936);
+  EXPECT_EQ(config->moe.experts, 512);
+  EXPECT_EQ(config->moe.experts_per_token, 10);
+  EXPECT_EQ(config->rope.rotary_dim, 64);
+  EXPECT_EQ(config->rope.theta, 1e7);
+  EXPECT_TRUE(config->mtp.by_tensors);
+  EXPECT_EQ(config->mtp.layers, 1);
+  EXPECT_EQ(config->layer_types.back(), LayerType::kFullAttention);
+  EXPECT_FALSE(parse(R"({"model_type":"qwen3_next","mtp_num_hidden_layers":0})")->mtp.by_tensors);
+}
+
 TEST(Config, WithoutATextConfigTheWholeIsTheTextConfig) {
   auto config =
       parse(R"({"model_type":"qwen3_5_text","hidden_size":320,"vocab_size":8192,"eos_token_id":7})");

@@ -1,12 +1,13 @@
-// Qwen3.5 and Qwen3.6, text models of every size, dense and mixtures of experts. The mathematics is that of
-// transformers' modeling_qwen3_5 and modeling_qwen3_5_moe and, for the MTP head, of the published MTP layer.
+// Qwen3.5, 3.6 and 3.8, text models of every size, dense and mixtures of experts, and Qwen3-Next, whose
+// layers are the same under other names. The mathematics is that of transformers' modeling_qwen3_5,
+// modeling_qwen3_5_moe and modeling_qwen3_next and, for the MTP head, of the published MTP layer.
 #pragma once
 
 #include "models/family.h"
 
 namespace ft::qwen3_5 {
 
-extern const Family kFamily;
-extern const SyntheticModels kSynthetic;
+extern const Family kFamily, kNextFamily;
+extern const SyntheticModels kSynthetic, kNextSynthetic;
 
 }  // namespace ft::qwen3_5

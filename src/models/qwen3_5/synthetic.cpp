@@ -1,4 +1,5 @@
-// The published sizes of Qwen3.5, and their tensors and config under the names of MLX conversions.
+// The published sizes of Qwen3.5 and Qwen3-Next, and their tensors and config under the names of MLX
+// conversions.
 #include <algorithm>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -22,8 +23,13 @@ constexpr Shape kShapes[] = {
     {"qwen3.5-4b", 2560, 32, 9216, 16, 4, 16, 32, true},
     {"qwen3.5-9b", 4096, 32, 12288, 16, 4, 16, 32, false},
     {"qwen3.5-27b", 5120, 64, 17408, 24, 4, 16, 48, false},
+    {"qwen3.8-27b", 5120, 64, 17408, 24, 4, 16, 48, false},
     {"qwen3.5-35b-a3b", 2048, 40, 512, 16, 2, 16, 32, false, 248320, 262144, 256, 8, 512},
     {"qwen3.5-122b-a10b", 3072, 48, 1024, 32, 2, 16, 64, false, 248320, 262144, 256, 8, 1024},
+};
+constexpr Shape kNextShapes[] = {
+    {"tiny-next", 256, 8, 128, 4, 2, 2, 4, false, 8192, 32768, 32, 4, 64},
+    {"qwen3-next-80b-a3b", 2048, 48, 512, 16, 2, 16, 32, false, 151936, 262144, 512, 10, 512},
 };
 
 void add_norm(std::vector<SynthTensor>& list, std::string module, std::int64_t width) {
@@ -41,12 +47,19 @@ void add_attention(std::vector<SynthTensor>& list, const std::string& prefix, co
   add_norm(list, prefix + "k_norm", Shape::kHeadDim);
 }
 
-void add_gated_delta(std::vector<SynthTensor>& list, const std::string& prefix, const Shape& shape) {
+/// `next`: the projections are fused, as Qwen3-Next stores them.
+void add_gated_delta(std::vector<SynthTensor>& list, const std::string& prefix, const Shape& shape,
+                     bool next) {
   const std::int64_t values = std::int64_t{shape.value_heads} * Shape::kLinearDim;
-  list.push_back({prefix + "in_proj_qkv", Kind::kMatrix, shape.qkv_rows(), shape.hidden, 1});
-  list.push_back({prefix + "in_proj_z", Kind::kMatrix, values, shape.hidden, 1});
-  list.push_back({prefix + "in_proj_a", Kind::kMatrix, shape.value_heads, shape.hidden, 1});
-  list.push_back({prefix + "in_proj_b", Kind::kMatrix, shape.value_heads, shape.hidden, 1});
+  if (next) {
+    list.push_back({prefix + "in_proj_qkvz", Kind::kMatrix, shape.qkv_rows() + values, shape.hidden, 1});
+    list.push_back({prefix + "in_proj_ba", Kind::kMatrix, 2 * shape.value_heads, shape.hidden, 1});
+  } else {
+    list.push_back({prefix + "in_proj_qkv", Kind::kMatrix, shape.qkv_rows(), shape.hidden, 1});
+    list.push_back({prefix + "in_proj_z", Kind::kMatrix, values, shape.hidden, 1});
+    list.push_back({prefix + "in_proj_a", Kind::kMatrix, shape.value_heads, shape.hidden, 1});
+    list.push_back({prefix + "in_proj_b", Kind::kMatrix, shape.value_heads, shape.hidden, 1});
+  }
   list.push_back({prefix + "conv1d", Kind::kConv, shape.qkv_rows(), Shape::kConvTaps, 1});
   list.push_back({prefix + "A_log", Kind::kDecay, 1, shape.value_heads, 1});
   list.push_back({prefix + "dt_bias", Kind::kTimeBias, 1, shape.value_heads, 1});
@@ -55,12 +68,12 @@ void add_gated_delta(std::vector<SynthTensor>& list, const std::string& prefix, 
 }
 
 void add_layer(std::vector<SynthTensor>& list, const std::string& prefix, const Shape& shape,
-               bool full_attention) {
+               bool full_attention, bool next) {
   add_norm(list, prefix + "input_layernorm", shape.hidden);
   if (full_attention) {
     add_attention(list, prefix + "self_attn.", shape);
   } else {
-    add_gated_delta(list, prefix + "linear_attn.", shape);
+    add_gated_delta(list, prefix + "linear_attn.", shape, next);
   }
   add_norm(list, prefix + "post_attention_layernorm", shape.hidden);
   const std::string mlp = prefix + (shape.experts > 0 ? "mlp.shared_expert." : "mlp.");
@@ -78,19 +91,21 @@ void add_layer(std::vector<SynthTensor>& list, const std::string& prefix, const 
                   shape.expert, 1, shape.experts});
 }
 
-std::vector<SynthTensor> target_of(const Shape& shape) {
+std::vector<SynthTensor> tensors_of(const Shape& shape, bool next) {
   std::vector<SynthTensor> list;
-  const std::string model = "language_model.model.";
+  const std::string outer = next ? "" : "language_model.", model = outer + "model.";
   // Spreads logits over a few units, as a trained LM head does.
   list.push_back({model + "embed_tokens", Kind::kMatrix, shape.vocabulary, shape.hidden, 2});
   for (int i = 0; i < shape.layers; ++i) {
-    add_layer(list, fmt::format("{}layers.{}.", model, i), shape, shape.full_attention(i));
+    add_layer(list, fmt::format("{}layers.{}.", model, i), shape, shape.full_attention(i), next);
   }
   add_norm(list, model + "norm", shape.hidden);
-  if (!shape.tied)
-    list.push_back({"language_model.lm_head", Kind::kMatrix, shape.vocabulary, shape.hidden, 2});
+  if (!shape.tied) list.push_back({outer + "lm_head", Kind::kMatrix, shape.vocabulary, shape.hidden, 2});
   return list;
 }
+
+std::vector<SynthTensor> target_of(const Shape& shape) { return tensors_of(shape, false); }
+std::vector<SynthTensor> next_target_of(const Shape& shape) { return tensors_of(shape, true); }
 
 std::vector<SynthTensor> head_of(const Shape& shape) {
   std::vector<SynthTensor> list;
@@ -157,8 +172,20 @@ Json config_of(const Shape& shape, bool mtp) {
       {"text_config", text}};
 }
 
+Json next_config_of(const Shape& shape, bool mtp) {
+  Json config = config_of(shape, mtp)["text_config"];
+  for (const char* key : {"mtp_num_hidden_layers", "mtp_use_dedicated_embeddings", "rope_parameters",
+                          "attn_output_gate", "mamba_ssm_dtype"})
+    config.erase(key);
+  config["architectures"] = {"Qwen3NextForCausalLM"}, config["model_type"] = "qwen3_next";
+  config["norm_topk_prob"] = true, config["rope_scaling"] = nullptr;
+  config["rope_theta"] = 10000000, config["partial_rotary_factor"] = 0.25;
+  return config;
+}
+
 }  // namespace
 
 const SyntheticModels kSynthetic = {kShapes, target_of, head_of, config_of};
+const SyntheticModels kNextSynthetic = {kNextShapes, next_target_of, head_of, next_config_of};
 
 }  // namespace ft::qwen3_5

@@ -12,7 +12,7 @@ constexpr const char* kSmall = "synth:tiny?layers=4&vocabulary=512";
 std::string with(const char* option) { return std::string(kSmall) + "&" + option; }
 
 TEST(SynthModel, EveryWidthIsAModelWithAHead) {
-  for (const char* shape : {"tiny", "tiny-experts"}) {
+  for (const char* shape : {"tiny", "tiny-experts", "tiny-next", "tiny-glm"}) {
     for (const char* bits : {"4", "8", "16", "mxfp4", "mxfp8", "nvfp4"}) {
       const std::string name = fmt::format("synth:{}?layers=4&vocabulary=512&bits={}", shape, bits);
       const Result<Model> model = make_synth_model(name, {});
@@ -39,12 +39,22 @@ TEST(SynthModel, EveryGemmaLoadsInEveryWidth) {
   }
 }
 
+/// Of the target, in billions.
+double parameters(const char* name) {
+  std::int64_t count = 0;
+  for (const SynthTensor& tensor : target_tensors(*find_shape(name))) count += tensor.rows * tensor.cols;
+  return static_cast<double>(count) / 1e9;
+}
+
+TEST(SynthModel, PublishedMixturesHaveTheirParameters) {
+  EXPECT_NEAR(parameters("qwen3-next-80b-a3b"), 79.7, 0.4);
+  EXPECT_NEAR(parameters("glm4.5-air"), 106.8, 0.5);
+  EXPECT_NEAR(parameters("glm4.5"), 352.8, 1.8);
+  EXPECT_EQ(parameters("glm4.6"), parameters("glm4.7"));
+  EXPECT_EQ(parameters("qwen3.8-27b"), parameters("qwen3.5-27b"));
+}
+
 TEST(SynthModel, PublishedGemmasHaveTheirParameters) {
-  const auto parameters = [](const char* name) {
-    std::int64_t count = 0;
-    for (const SynthTensor& tensor : target_tensors(*find_shape(name))) count += tensor.rows * tensor.cols;
-    return static_cast<double>(count) / 1e9;
-  };
   EXPECT_NEAR(parameters("gemma4-31b"), 30.7, 0.3);
   EXPECT_NEAR(parameters("gemma4-26b-a4b"), 25.2, 0.5);
   EXPECT_NEAR(parameters("gemma4-e4b"), 7.5, 0.5) << "with its table of per-layer embeddings";

@@ -33,6 +33,13 @@ struct LlamaSizes {
   bool qkv_bias = false, qk_norm = false;
 };
 
+/// What only GLM has.
+struct GlmSizes {
+  int head_dim, dense_layers, dense_size;
+  bool qk_norm;
+  double factor;  // of the experts' weights
+};
+
 struct Shape {
   std::string_view name;
   int hidden, layers, intermediate, heads, kv_heads, key_heads, value_heads;
@@ -43,6 +50,7 @@ struct Shape {
   int experts = 0, chosen = 0, expert = 0;
   std::optional<GemmaSizes> gemma = {};
   std::optional<LlamaSizes> llama = {};
+  std::optional<GlmSizes> glm = {};
   static constexpr int kHeadDim = 256, kLinearDim = 128, kConvTaps = 4, kFullEvery = 4;
   bool full_attention(int layer) const { return (layer + 1) % kFullEvery == 0; }
   int qkv_rows() const { return (2 * key_heads + value_heads) * kLinearDim; }

@@ -35,6 +35,17 @@ class CallParser : public ToolParser {
     }
   }
 
+  /// Emits `text` but holds white space until other text follows.
+  void content(std::string_view text, std::vector<AnswerEvent>& out);
+  void begin_call(std::string_view name, std::vector<AnswerEvent>& out);
+  void end_call(std::vector<AnswerEvent>& out);
+  /// Of parameter key_ of the call: values are typed by the request's schemas.
+  void begin_value(std::vector<AnswerEvent>& out);
+  void add_value(std::string_view text, std::vector<AnswerEvent>& out);
+  void end_value(std::vector<AnswerEvent>& out);
+  /// The part of a value that was written, where it does not stream.
+  void cut_value(std::vector<AnswerEvent>& out);
+
   ToolSchemas schemas_;
   bool last_ = false;  // no more text will come
   std::string held_;   // not yet decided
@@ -46,6 +57,7 @@ class CallParser : public ToolParser {
   std::set<std::string> keys_;  // its parameters so far
   std::string key_;             // of the parameter
   std::string value_;           // of the parameter, as written, unless it streams
+  bool streams_ = false;        // the value is a plain string
   bool repeated_ = false;       // the key was there before: the value is dropped
 };
 

@@ -97,9 +97,8 @@ void Qwen35Parser::finish_cut(std::vector<AnswerEvent>& out) {
   const size_t newline = held_.starts_with('\n') ? 1 : 0;
   if (std::string_view(held_).substr(newline).starts_with(kParameterClose)) {
     end_value(out);
-  } else if (!repeated_ && !streams_) {
-    emit(AnswerEvent::Kind::kToolArguments, cut_json_of_parameter(value_, schemas_.type_of(name_, key_)),
-         out);
+  } else {
+    cut_value(out);
   }
 }
 
@@ -250,15 +249,8 @@ Qwen35Parser::Progress Qwen35Parser::step_key(std::vector<AnswerEvent>& out) {
   std::string_view key = std::string_view(held_).substr(0, size);
   key.remove_prefix(space_at(key));
   key_ = key.substr(0, key.find_last_not_of(kTagSpace) + 1);
-  repeated_ = !keys_.insert(key_).second;
-  streams_ = schemas_.type_of(name_, key_).is_plain_string();
-  value_.clear();
   value_begun_ = false;
-  if (!repeated_) {
-    const std::string start =
-        (keys_.size() == 1 ? "{" : ",") + json_quoted(key_) + ":" + (streams_ ? "\"" : "");
-    emit(AnswerEvent::Kind::kToolArguments, start, out);
-  }
+  begin_value(out);
   return become(State::kValue, size < held_.size() && held_[size] == '>' ? size + 1 : size);
 }
 
@@ -350,55 +342,6 @@ bool Qwen35Parser::hermes_call(std::string_view json, std::vector<AnswerEvent>& 
   emit(AnswerEvent::Kind::kToolArguments, call->arguments, out);
   emit(AnswerEvent::Kind::kToolEnd, "", out);
   return true;
-}
-
-/// Emits `text` but holds white space until other text follows.
-void Qwen35Parser::content(std::string_view text, std::vector<AnswerEvent>& out) {
-  if (swallow_) {
-    text.remove_prefix(space_at(text));
-  }
-  if (text.empty()) {
-    return;
-  }
-  swallow_ = false;
-  const size_t shown = text.find_last_not_of(kTagSpace) + 1;
-  if (shown > 0) {
-    emit(AnswerEvent::Kind::kText, std::exchange(space_, {}) + std::string(text.substr(0, shown)), out);
-  }
-  space_ += text.substr(shown);
-}
-
-void Qwen35Parser::begin_call(std::string_view name, std::vector<AnswerEvent>& out) {
-  name_ = name;
-  keys_.clear();
-  ++calls_;
-  swallow_ = true;
-  emit(AnswerEvent::Kind::kToolBegin, name, out);
-}
-
-void Qwen35Parser::end_call(std::vector<AnswerEvent>& out) {
-  emit(AnswerEvent::Kind::kToolArguments, keys_.empty() ? "{}" : "}", out);
-  emit(AnswerEvent::Kind::kToolEnd, "", out);
-}
-
-void Qwen35Parser::add_value(std::string_view text, std::vector<AnswerEvent>& out) {
-  if (repeated_) {
-    return;
-  }
-  if (!streams_) {
-    value_ += text;
-    return;
-  }
-  std::string escaped;
-  append_json_escaped(text, escaped);
-  emit(AnswerEvent::Kind::kToolArguments, escaped, out);
-}
-
-void Qwen35Parser::end_value(std::vector<AnswerEvent>& out) {
-  if (!repeated_) {
-    emit(AnswerEvent::Kind::kToolArguments,
-         streams_ ? "\"" : json_of_parameter(value_, schemas_.type_of(name_, key_)), out);
-  }
 }
 
 }  // namespace ft

@@ -39,17 +39,11 @@ class Qwen35Parser final : public CallParser {
   Progress step_hermes(std::vector<AnswerEvent>& out);
 
   Progress become(State state, size_t eaten);
-  void content(std::string_view text, std::vector<AnswerEvent>& out);
-  void begin_call(std::string_view name, std::vector<AnswerEvent>& out);
-  void end_call(std::vector<AnswerEvent>& out);
-  void add_value(std::string_view text, std::vector<AnswerEvent>& out);
-  void end_value(std::vector<AnswerEvent>& out);
   void finish_cut(std::vector<AnswerEvent>& out);
   bool known_bare_call(std::string_view text, bool& undecided) const;
   bool hermes_call(std::string_view json, std::vector<AnswerEvent>& out);
 
   State state_ = State::kText;
-  bool streams_ = false;      // a plain string
   bool value_begun_ = false;  // the newline after the tag was looked for
   size_t hermes_seen_ = 0;    // bytes of held_ without </tool_call>
   int hermes_tries_ = 0;

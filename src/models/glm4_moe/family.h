@@ -1,0 +1,12 @@
+// GLM-4.5, 4.6, 4.7 and Air: mixtures of experts that a sigmoid router chooses, with an MTP head. The
+// mathematics is that of transformers' modeling_glm4_moe and, for the head, of its MtpLayer.
+#pragma once
+
+#include "models/family.h"
+
+namespace ft::glm4_moe {
+
+extern const Family kFamily;
+extern const SyntheticModels kSynthetic;
+
+}  // namespace ft::glm4_moe

@@ -1,0 +1,20 @@
+// MTP heads that files hold as the layer after the last one, as GLM's and DeepSeek's. They get the names of
+// other heads, so everything else knows one form: mtp.fc, mtp.pre_fc_norm_embedding, mtp.pre_fc_norm_hidden,
+// mtp.layers.0.* and mtp.norm.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "format/checkpoint.h"
+
+namespace ft {
+
+/// The name of a stored tensor of a model of `layers` layers: its own, that of a head, or empty for what
+/// repeats the target's embedding and LM head, or is of a second head.
+std::string name_of_head_layer(std::string_view stored, int layers);
+
+/// A head in a file of its own stays as it is, and the one of the shards is dropped.
+void name_head_layer(format::Checkpoint& checkpoint, int layers);
+
+}  // namespace ft

@@ -1,0 +1,74 @@
+#include "text/chat_format/call_parser.h"
+
+#include <algorithm>
+
+#include "text/json_text.h"
+#include "text/tags.h"
+
+namespace ft {
+
+/// Emits `text` but holds white space until other text follows.
+void CallParser::content(std::string_view text, std::vector<AnswerEvent>& out) {
+  if (swallow_) {
+    text.remove_prefix(std::min(text.find_first_not_of(kTagSpace), text.size()));
+  }
+  if (text.empty()) {
+    return;
+  }
+  swallow_ = false;
+  const size_t shown = text.find_last_not_of(kTagSpace) + 1;
+  if (shown > 0) {
+    emit(AnswerEvent::Kind::kText, std::exchange(space_, {}) + std::string(text.substr(0, shown)), out);
+  }
+  space_ += text.substr(shown);
+}
+
+void CallParser::begin_call(std::string_view name, std::vector<AnswerEvent>& out) {
+  name_ = name;
+  keys_.clear();
+  ++calls_;
+  swallow_ = true;
+  emit(AnswerEvent::Kind::kToolBegin, name, out);
+}
+
+void CallParser::end_call(std::vector<AnswerEvent>& out) {
+  emit(AnswerEvent::Kind::kToolArguments, keys_.empty() ? "{}" : "}", out);
+  emit(AnswerEvent::Kind::kToolEnd, "", out);
+}
+
+void CallParser::begin_value(std::vector<AnswerEvent>& out) {
+  repeated_ = !keys_.insert(key_).second;
+  streams_ = schemas_.type_of(name_, key_).is_plain_string();
+  value_.clear();
+  if (repeated_) return;
+  const std::string start =
+      (keys_.size() == 1 ? "{" : ",") + json_quoted(key_) + ":" + (streams_ ? "\"" : "");
+  emit(AnswerEvent::Kind::kToolArguments, start, out);
+}
+
+void CallParser::add_value(std::string_view text, std::vector<AnswerEvent>& out) {
+  if (repeated_) {
+    return;
+  }
+  if (!streams_) {
+    value_ += text;
+    return;
+  }
+  std::string escaped;
+  append_json_escaped(text, escaped);
+  emit(AnswerEvent::Kind::kToolArguments, escaped, out);
+}
+
+void CallParser::end_value(std::vector<AnswerEvent>& out) {
+  if (!repeated_) {
+    emit(AnswerEvent::Kind::kToolArguments,
+         streams_ ? "\"" : json_of_parameter(value_, schemas_.type_of(name_, key_)), out);
+  }
+}
+
+void CallParser::cut_value(std::vector<AnswerEvent>& out) {
+  if (repeated_ || streams_) return;
+  emit(AnswerEvent::Kind::kToolArguments, cut_json_of_parameter(value_, schemas_.type_of(name_, key_)), out);
+}
+
+}  // namespace ft

@@ -1,0 +1,99 @@
+#include "text/chat_format/glm4_moe.h"
+
+#include <gtest/gtest.h>
+
+#include "text/answer.h"
+#include "text/grammar.h"
+#include "text/thinking.h"
+#include "text/tool_grammar.h"
+
+namespace ft {
+namespace {
+
+const std::string kTools =
+    R"([{"type":"function","function":{"name":"get_weather","parameters":{"type":"object",
+  "properties":{"city":{"type":"string"},"days":{"type":"integer"},"unit":{"enum":["C","F"]}},
+  "required":["city"]}}},
+  {"type":"function","function":{"name":"now","parameters":{"type":"object","properties":{}}}}])";
+
+const Tokenizer& tokenizer() {
+  static const Tokenizer kTokenizer = std::move(Tokenizer::load("tests/golden/gemma4/odd")).value();
+  return kTokenizer;
+}
+
+std::shared_ptr<const Grammar> grammar_of(bool required) {
+  ToolCallRules rules;
+  rules.tools_json = kTools, rules.format = &kGlm4MoeFormat, rules.required = required;
+  const GrammarCompiler compiler(tokenizer(), {1, 106, 50});
+  Result<std::shared_ptr<const Grammar>> grammar = compiler.tool_calls(rules);
+  EXPECT_TRUE(grammar.ok()) << grammar.error().message;
+  return *grammar;
+}
+
+/// True if the tokens of `text` are allowed in sequence, followed by the end.
+bool accepts(const Grammar& grammar, const std::string& text) {
+  GrammarMatcher matcher = std::move(grammar.start()).value();
+  std::vector<uint32_t> mask(static_cast<size_t>(tokenizer().vocab_size()) / 32 + 1);
+  const auto allows = [&](int32_t id) {
+    EXPECT_TRUE(matcher.mask(mask).ok());
+    return (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1U) != 0;
+  };
+  const Result<std::vector<int32_t>> ids = tokenizer().encode(text, false);
+  for (const int32_t id : *ids) {
+    if (!allows(id) || !matcher.consume({&id, 1}).ok()) return false;
+  }
+  return allows(50);
+}
+
+std::string argument(const std::string& key, const std::string& value, const char* line) {
+  return "<arg_key>" + key + "</arg_key>" + line + "<arg_value>" + value + "</arg_value>" + line;
+}
+
+TEST(Glm4MoeFormat, ARequiredCallFollowsTheSchemasWithAndWithoutLineEnds) {
+  const std::shared_ptr<const Grammar> shared = grammar_of(true);
+  const Grammar& grammar = *shared;
+  for (const char* line : {"\n", ""}) {
+    const std::string head = std::string("<tool_call>get_weather") + line;
+    const std::string city = argument("city", "a < b\n</p>", line);
+    EXPECT_TRUE(accepts(grammar, head + city + "</tool_call>")) << line;
+    EXPECT_TRUE(accepts(
+        grammar, head + city + argument("days", "3", line) + argument("unit", "F", line) + "</tool_call>"));
+    EXPECT_FALSE(accepts(grammar, head + "</tool_call>")) << "the city is required";
+    EXPECT_FALSE(accepts(grammar, head + city + argument("days", "three", line) + "</tool_call>"));
+    EXPECT_FALSE(accepts(grammar, head + city + argument("unit", "K", line) + "</tool_call>"));
+    EXPECT_TRUE(accepts(grammar, std::string("<tool_call>now") + line + "</tool_call>"));
+  }
+  EXPECT_FALSE(accepts(grammar, "<tool_call>other\n</tool_call>"));
+  EXPECT_FALSE(accepts(grammar, "text"));
+}
+
+TEST(Glm4MoeFormat, TextMayStandBeforeAndWithoutACall) {
+  const std::shared_ptr<const Grammar> shared = grammar_of(false);
+  EXPECT_TRUE(accepts(*shared, "text"));
+  EXPECT_TRUE(accepts(*shared, "text\n<tool_call>now\n</tool_call>"));
+  EXPECT_FALSE(accepts(*shared, "text\n<tool_call>other"));
+}
+
+TEST(Glm4MoeFormat, ReasoningBeginsInTheAnswerOrInThePrompt) {
+  const auto shown = [](const std::string& text, bool starts_in_reasoning) {
+    ThinkingSplitter splitter(kGlm4MoeFormat, {starts_in_reasoning, true});
+    ThinkingSplitter::Piece first = splitter.push(text);
+    const ThinkingSplitter::Piece last = splitter.finish();
+    return first.reasoning + last.reasoning + "|" + first.content + last.content;
+  };
+  EXPECT_EQ(shown("\n<think>why</think>\nyes", false), "why|yes") << "4.5 and 4.6";
+  EXPECT_EQ(shown("why</think>yes", true), "why|yes") << "4.7";
+  EXPECT_EQ(shown("yes", false), "|yes");
+  EXPECT_TRUE(prompt_opens_thinking("<|assistant|><think>", kGlm4MoeFormat.reasoning));
+  EXPECT_TRUE(prompt_closes_thinking("<|assistant|>\n<think></think>", kGlm4MoeFormat.reasoning));
+}
+
+TEST(Glm4MoeFormat, ItsTemplateIsKnownByItsTags) {
+  const std::string source = "<tool_call>{{ name }}\n<arg_key>{{ k }}</arg_key>\n<arg_value>";
+  constexpr std::string_view kNames[] = {"glm4_moe", "hermes", "plain"};
+  EXPECT_EQ(choose_chat_format(kNames, source).name, "glm4_moe");
+  EXPECT_EQ(choose_chat_format(kNames, "{{ messages }}").name, "plain");
+}
+
+}  // namespace
+}  // namespace ft
