@@ -4,7 +4,7 @@
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
-#define FT_ON_BOTH static __device__ __forceinline__
+#define FT_ON_BOTH static constexpr __device__ __forceinline__
 #else
 #define FT_ON_BOTH constexpr
 #endif

@@ -2,7 +2,8 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backends/cuda/executable.h"
+#include "backends/cuda/compiler.h"
+#include "backends/cuda/kernels/shared_layouts.cuh"
 
 namespace ft::cuda {
 namespace {
@@ -22,15 +23,24 @@ int attend_tiles(int dims, int queries) {
   return dims == 256 && queries <= 2 * kQueryTile ? 2 : 4;
 }
 
-/// Bytes of a block: queries, scores, weights and factors; then each stage's keys and values (attend.cu).
-int attend_block_bytes(int dims, int tiles) {
-  return tiles * kQueryTile * ((dims + 8) * 2 + (kCacheRows + 4) * 4 + (kCacheRows + 8) * 2 + 8);
+/// `queries`: of a segment and key/value head.
+void launch_attend(Device& device, AttendArgs& args, int queries) {
+  constexpr int kMaxStages = 3;
+  const bool walks = args.splits == 0;
+  const int dims = attend_dims(args.head_dim);
+  const int tiles = walks && dims < 512 ? 4 : attend_tiles(dims, queries);
+  const int block = attend_block_bytes(dims, tiles), stage = attend_stage_bytes(dims);
+  args.stages = std::clamp((device.facts().shared_bytes - block) / stage, 1, kMaxStages);
+  const char* const kernel =
+      kernel_name(walks ? fmt::format("attend_{}_all", dims) : fmt::format("attend_{}_{}", dims, tiles));
+  const Grid grid{parts_of(queries, kQueryTile * tiles) * args.kv_heads, std::max(1, args.splits),
+                  args.segments};
+  device.launch({kernel, grid, 256, block + args.stages * stage}, &args);
 }
-int attend_stage_bytes(int dims) { return 2 * kCacheRows * (dims + 8) * 2; }
 
 }  // namespace
 
-Status CudaExecutable::add_rotary(const Attention& op, AttendArgs& args) {
+Status Compiler::add_rotary(const Attention& op, AttendArgs& args) {
   args.half = op.rotary / 2;
   if (op.rotary == 0) return {};
   for (const Rotary& known : rotaries_) {
@@ -61,15 +71,16 @@ Status CudaExecutable::add_rotary(const Attention& op, AttendArgs& args) {
   rotary.scale = op.rotary_scale;
   args.cosines = rotary.cosines, args.sines = rotary.sines;
   rotaries_.push_back({&op, rotary.cosines, rotary.sines});
-  operations_.emplace_back([this, rotary](const StepShape& shape, const Places&) mutable {
-    rotary.step = step_.table(shape);
-    rotary.rows = shape.rows;
-    device_->launch({"rotary", {parts_of(std::int64_t{shape.rows} * rotary.half, 128)}, 128}, &rotary);
+  operations_.emplace_back([rotary](const StepRun& step) mutable {
+    rotary.step = step.table;
+    rotary.rows = step.shape.rows;
+    step.device.launch({"rotary", {parts_of(std::int64_t{step.shape.rows} * rotary.half, 128)}, 128},
+                       &rotary);
   });
   return {};
 }
 
-Status CudaExecutable::make(const Attention& op) {
+Status Compiler::make(const Attention& op) {
   AttendArgs args{};
   FT_TRY(add_rotary(op, args));
   args.q = view(op.q), args.out = view(op.out);
@@ -88,35 +99,20 @@ Status CudaExecutable::make(const Attention& op) {
   args.eps = op.eps, args.scale = op.scale;
   const char* const prepare = op.head_dim <= 256 ? "attend_prepare_8" : "attend_prepare_16";
   const char* const combine = combine_kernel(op.head_dim);
-  operations_.emplace_back(
-      [this, args, prepare, combine](const StepShape& shape, const Places& places) mutable {
-        args.step = step_.table(shape);
-        args.cache = places.state->blocks();
-        args.rows = shape.rows, args.segments = shape.segments;
-        args.splits = shape.rows <= kSplitRows ? shape.splits : 0;
-        args.partials = partials_.at<float>();
-        const int items = parts_of(args.heads + (args.shared != 0 ? 0 : args.kv_heads), 4);
-        device_->launch({prepare, {items, shape.rows, shape.segments}, 128}, &args);
-        launch_attend(args, shape.most_rows * (args.heads / args.kv_heads));
-        if (args.splits > 0)
-          device_->launch({combine, {parts_of(args.heads, 4), shape.rows, shape.segments}, 128}, &args);
-      });
+  operations_.emplace_back([args, prepare, combine](const StepRun& step) mutable {
+    args.step = step.table;
+    args.cache = step.places.state->blocks();
+    args.rows = step.shape.rows, args.segments = step.shape.segments;
+    args.splits = step.shape.rows <= kSplitRows ? step.shape.splits : 0;
+    args.partials = step.partials;
+    const int items = parts_of(args.heads + (args.shared != 0 ? 0 : args.kv_heads), 4);
+    step.device.launch({prepare, {items, step.shape.rows, step.shape.segments}, 128}, &args);
+    launch_attend(step.device, args, step.shape.most_rows * (args.heads / args.kv_heads));
+    if (args.splits > 0)
+      step.device.launch({combine, {parts_of(args.heads, 4), step.shape.rows, step.shape.segments}, 128},
+                         &args);
+  });
   return {};
-}
-
-/// `queries`: of a segment and key/value head.
-void CudaExecutable::launch_attend(AttendArgs& args, int queries) {
-  constexpr int kMaxStages = 3;
-  const bool walks = args.splits == 0;
-  const int dims = attend_dims(args.head_dim);
-  const int tiles = walks && dims < 512 ? 4 : attend_tiles(dims, queries);
-  const int block = attend_block_bytes(dims, tiles), stage = attend_stage_bytes(dims);
-  args.stages = std::clamp((device_->facts().shared_bytes - block) / stage, 1, kMaxStages);
-  const char* const kernel =
-      kernel_name(walks ? fmt::format("attend_{}_all", dims) : fmt::format("attend_{}_{}", dims, tiles));
-  const Grid grid{parts_of(queries, kQueryTile * tiles) * args.kv_heads, std::max(1, args.splits),
-                  args.segments};
-  device_->launch({kernel, grid, 256, block + args.stages * stage}, &args);
 }
 
 }  // namespace ft::cuda

@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "backends/cuda/compiler.h"
 #include "backends/cuda/device.h"
-#include "backends/cuda/executable.h"
 #include "backends/cuda/state.h"
 
 namespace ft {

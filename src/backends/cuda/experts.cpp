@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "backends/cuda/executable.h"
+#include "backends/cuda/compiler.h"
 
 namespace ft::cuda {
 namespace {
@@ -16,21 +16,20 @@ int max_expert_tiles(std::int64_t pairs, std::int64_t experts) {
 
 }  // namespace
 
-Status CudaExecutable::make(const TopKRouter& op) {
+Status Compiler::make(const TopKRouter& op) {
   static_assert(kLeastRouterMass == kLeastRouterSum);
   RouteArgs args{view(op.scores),         view(op.out), nullptr,   op.chosen,
                  op.renormalised ? 1 : 0, nullptr,      op.factor, op.score == RouterScore::kSigmoid ? 1 : 0};
   FT_ASSIGN(args.scale, retain<float>(weights_->floats(op.scale)));
   FT_ASSIGN(args.bias, retain<float>(weights_->floats(op.selection_bias)));
-  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
-    device_->launch({"route", {shape.rows}, 256}, &args);
-  });
+  operations_.emplace_back(
+      [args](const StepRun& step) { step.device.launch({"route", {step.shape.rows}, 256}, &args); });
   return {};
 }
 
 // ---- memory ----
 
-void CudaExecutable::plan_experts(const MoeMlp& op, int max_weight_bits) {
+void Compiler::plan_experts(const MoeMlp& op, int max_weight_bits) {
   const std::int64_t pairs = std::int64_t{options_.max_rows} * op.chosen();
   const auto count = static_cast<std::int64_t>(op.gate.size());
   for (const Weight* weight : {&op.gate[0], &op.up[0]})
@@ -44,7 +43,7 @@ void CudaExecutable::plan_experts(const MoeMlp& op, int max_weight_bits) {
   sizes.out_floats = std::max(sizes.out_floats, pairs * round_up(op.out.width, kTileOutputs));
 }
 
-Status CudaExecutable::reserve_experts() {
+Status Compiler::reserve_experts() {
   const ExpertSizes& sizes = expert_sizes_;
   if (sizes.pairs == 0) return {};
   const std::int64_t ints = sizes.expert_tiles * (1 + kExpertTileRows) + 2 * sizes.experts;
@@ -60,22 +59,20 @@ Status CudaExecutable::reserve_experts() {
                    "use a smaller prompt chunk");
 }
 
-/// Those of a step of `rows` rows: the experts of all tiles, then the pairs of all.
-ExpertTiles CudaExecutable::expert_tiles(int rows, int chosen, int experts) const {
-  int* const at = expert_tile_memory_.at<int>();
-  return {at, at + expert_sizes_.expert_tiles, max_expert_tiles(std::int64_t{rows} * chosen, experts)};
+ExpertTiles TileMemory::of(int rows, int chosen, int experts) const {
+  return {at, at + tiles, max_expert_tiles(std::int64_t{rows} * chosen, experts)};
 }
 
 // ---- launches ----
 
-void CudaExecutable::add_expert_product(const ExpertProduct& product, int chosen, int experts) {
+void Compiler::add_expert_product(const ExpertProduct& product, int chosen, int experts) {
   const PackedMatrix& matrix = *product.matrix;
   if (std::ranges::find(packed_, product.matrix) == packed_.end()) packed_.push_back(product.matrix);
   const WeightKind kind = matrix.kind;
   ExpertArgs args{};
   args.records = matrix.memory.at<unsigned char>();
-  args.codes = codes_.at<signed char>();
-  args.scales = code_scales_.at<float>();
+  args.codes = codes_.codes.at<signed char>();
+  args.scales = codes_.scales.at<float>();
   args.in = product.in, args.out = product.out;
   args.pairs_a_row = product.pairs_a_row;
   args.tiles = product.tiles;
@@ -86,39 +83,38 @@ void CudaExecutable::add_expert_product(const ExpertProduct& product, int chosen
       kind.bits == 0 ? "expert_plain"
                      : kernel_name(fmt::format("expert_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0));
   const int blocks = kind.bits == 0 ? product.tiles * kTileOutputs / 8 : product.tiles;
-  operations_.emplace_back([=, this](const StepShape& shape, const Places&) mutable {
-    args.expert_tiles = expert_tiles(shape.rows, chosen, experts);
-    device_->launch({kernel, {blocks, args.expert_tiles.count}, 256}, &args);
+  operations_.emplace_back([=, memory = tile_memory()](const StepRun& step) mutable {
+    args.expert_tiles = memory.of(step.shape.rows, chosen, experts);
+    step.device.launch({kernel, {blocks, args.expert_tiles.count}, 256}, &args);
   });
 }
 
 /// Codes of a row for each pair.
-void CudaExecutable::add_expert_codes(View in, int chosen, const WeightKind& kind) {
-  codes_row_ = -1;
-  const QuantiseArgs args{
-      in, nullptr, {codes_.at<signed char>(), code_scales_.at<float>(), in.width, kind.group}};
-  operations_.emplace_back([this, args, chosen](const StepShape& shape, const Places&) {
-    device_->launch({"quantise", {parts_of(args.out.k, 2048), shape.rows * chosen}, 128}, &args);
+void Compiler::add_expert_codes(View in, int chosen, const WeightKind& kind) {
+  held_ = {};
+  const QuantiseArgs args{in, nullptr, codes_.rows(in.width, kind.group)};
+  operations_.emplace_back([args, chosen](const StepRun& step) {
+    step.device.launch({"quantise", {parts_of(args.out.k, 2048), step.shape.rows * chosen}, 128}, &args);
   });
 }
 
 /// In place of the gate: each thread reads what it writes.
-Status CudaExecutable::add_activation(const MoeMlp& op, View gate, View up) {
+Status Compiler::add_activation(const MoeMlp& op, View gate, View up) {
   ExpertActivationArgs args{view(op.routes), gate, up, nullptr, nullptr, op.chosen(), 0, op.alpha, op.limit};
   args.activation = op.activation == Activation::kSilu       ? kExpertSilu
                     : op.activation == Activation::kGeluTanh ? kExpertGelu
                                                              : kExpertClamped;
   FT_ASSIGN(args.gate_bias, retain<float>(weights_->floats(op.gate_bias)));
   FT_ASSIGN(args.up_bias, retain<float>(weights_->floats(op.up_bias)));
-  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
-    device_->launch({"activate_experts", {parts_of(args.gate.width, 256), shape.rows * args.chosen}, 256},
-                    &args);
+  operations_.emplace_back([args](const StepRun& step) {
+    const Grid grid{parts_of(args.gate.width, 256), step.shape.rows * args.chosen};
+    step.device.launch({"activate_experts", grid, 256}, &args);
   });
   return {};
 }
 
-Status CudaExecutable::add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
-                                           const MoeMlp& op) {
+Status Compiler::add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
+                                     const MoeMlp& op) {
   const int count = static_cast<int>(op.gate.size());
   FT_ASSIGN(product.matrix, weights_->matrix(weights));
   product.tiles = static_cast<int>(product.matrix->outputs / kTileOutputs) / count;
@@ -126,16 +122,16 @@ Status CudaExecutable::add_expert_products(const std::vector<const Weight*>& wei
   return {};
 }
 
-void CudaExecutable::add_expert_tiles(const MoeMlp& op) {
+void Compiler::add_expert_tiles(const MoeMlp& op) {
   ExpertTilesArgs args{};
   args.routes = view(op.routes);
   args.chosen = op.chosen(), args.experts = static_cast<int>(op.gate.size());
   args.sizes = expert_tile_memory_.at<int>() + expert_sizes_.expert_tiles * (1 + kExpertTileRows);
   args.firsts = args.sizes + expert_sizes_.experts;
-  operations_.emplace_back([this, args](const StepShape& shape, const Places&) mutable {
-    args.rows = shape.rows;
-    args.to = expert_tiles(shape.rows, args.chosen, args.experts);
-    device_->launch({"tile_pairs", {1}, 256}, &args);
+  operations_.emplace_back([args, memory = tile_memory()](const StepRun& step) mutable {
+    args.rows = step.shape.rows;
+    args.to = memory.of(step.shape.rows, args.chosen, args.experts);
+    step.device.launch({"tile_pairs", {1}, 256}, &args);
   });
 }
 
@@ -168,12 +164,12 @@ std::vector<const Weight*> side_by_side(const ExpertList& a, const ExpertList& b
 }  // namespace
 
 /// activation(gate * in) * (up * in) of each pair, where `gates` is.
-Status CudaExecutable::add_inner(const MoeMlp& op, View gates, View ups) {
+Status Compiler::add_inner(const MoeMlp& op, View gates, View ups) {
   FT_ASSIGN(const ExpertList gate, list_of(op.gate, *weights_, program_->max_weight_bits()));
   FT_ASSIGN(const ExpertList up, list_of(op.up, *weights_, program_->max_weight_bits()));
   ExpertProduct product{{}, 0, view(op.in), gates, op.chosen()};
   const auto codes = [&](const WeightKind& kind) {
-    if (kind.bits != 0) add_codes(product.in, op.in.id, op.in.width, kind.group, false, {});
+    if (kind.bits != 0) add_codes(product.in, op.in.id, kind.activations(), false, {});
   };
   codes(gate.kind);
   if (gate.kind == up.kind) {
@@ -188,15 +184,15 @@ Status CudaExecutable::add_inner(const MoeMlp& op, View gates, View ups) {
 }
 
 /// Gate and up of each expert side by side, or down of each.
-Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::experts_matrix(const MoeMlp& op, bool inner,
-                                                                           int max_bits) {
+Result<std::shared_ptr<const PackedMatrix>> Compiler::experts_matrix(const MoeMlp& op, bool inner,
+                                                                     int max_bits) {
   FT_ASSIGN(const ExpertList first, list_of(inner ? op.gate : op.down, *weights_, max_bits));
   if (!inner) return weights_->matrix(first.pointers());
   FT_ASSIGN(const ExpertList second, list_of(op.up, *weights_, max_bits));
   return weights_->matrix(side_by_side(first, second));
 }
 
-Status CudaExecutable::make(const MoeMlp& op) {
+Status Compiler::make(const MoeMlp& op) {
   add_expert_tiles(op);
   const int size = op.size(), padded = static_cast<int>(round_up(size, kTileOutputs));
   float* const rows = expert_rows_.at<float>();
@@ -209,8 +205,8 @@ Status CudaExecutable::make(const MoeMlp& op) {
   FT_TRY(add_expert_products(down.pointers(), {{}, 0, gates, outs, 1}, op));
   ExpertSumArgs args{view(op.routes), outs, view(op.out), nullptr, op.chosen()};
   FT_ASSIGN(args.bias, retain<float>(weights_->floats(op.down_bias)));
-  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
-    device_->launch({"sum_experts", {parts_of(args.out.width, 256), shape.rows}, 256}, &args);
+  operations_.emplace_back([args](const StepRun& step) {
+    step.device.launch({"sum_experts", {parts_of(args.out.width, 256), step.shape.rows}, 256}, &args);
   });
   return {};
 }

@@ -266,6 +266,14 @@ TEST_P(CudaInstruction, LinearsOfEveryFormat) {
     expect({random_.block_float(format, 33, 288)}, 1e-6, "block floats");
 }
 
+/// No kernel multiplies codes in groups of 16, so the norm may not leave codes in place of its row.
+TEST_P(CudaInstruction, ANormBeforeGroupsOf16KeepsItsRow) {
+  Program program;
+  const Row norm = program.norm(program.input(272), random_.plain(Format::kBf16, 1, 272, 0.3F, 1), 1e-6F);
+  program.capture("out", program.linear(norm, {random_.affine(53, 272, 6, 16, Format::kF32)})[0]);
+  expect_like_the_reference(program, 272, 1e-5, "a norm before groups of 16");
+}
+
 /// Many tiles a block, so that rings and buffers of sums go round: few rows have the bits of many.
 TEST_P(CudaInstruction, LargeLinearsHaveTheSameBitsForAnyNumberOfRows) {
   if (GetParam() == "emulated") GTEST_SKIP() << "too slow there";

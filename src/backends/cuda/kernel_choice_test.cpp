@@ -5,35 +5,14 @@
 #include "backends/cuda/backend.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/fake_driver.h"
+#include "backends/cuda/linear_kernels.h"
+#include "backends/cuda/published_widths.h"
+#include "backends/cuda/recording_device.h"
 #include "backends/instruction_programs.h"
 #include "backends/random_weights.h"
 
 namespace ft {
 namespace {
-
-/// The widths that linears of published models read: hidden sizes, heads together, MLPs inside.
-struct Widths {
-  const char* model;
-  std::vector<int> inputs;
-};
-const std::vector<Widths>& published() {
-  static const std::vector<Widths> all = {
-      {"Qwen3.5 0.8B to 27B", {1024, 2048, 2560, 3584, 4096, 5120, 6144, 9216, 12288, 17408}},
-      {"Qwen3.5 35B-A3B, 122B-A10B", {512, 1024, 2048, 3072}},
-      {"Gemma 4 E2B, E4B", {1536, 2560, 6144, 10240, 12288}},
-      {"Gemma 4 26B-A4B", {704, 2112, 2816, 4096, 8192}},
-      {"Gemma 4 31B", {5376, 8192, 16384, 21504}},
-      {"Llama 3", {2048, 3072, 4096, 8192, 14336, 28672}},
-      {"SmolLM2, SmolLM3", {576, 960, 1536, 2560, 8192, 11008}},
-      {"Granite 3", {2048, 4096, 8192, 12800}},
-      {"Mistral", {4096, 5120, 12288, 14336, 32768}},
-      {"Qwen2.5", {896, 1536, 3584, 4864, 8960, 11008, 13824, 18944, 27648, 29568}},
-      {"Qwen3", {768, 1024, 2048, 2560, 4096, 5120, 6144, 9728, 12288, 25600}},
-      {"gpt-oss", {2880, 4096}},
-      {"GLM-4.5 to 4.7", {1408, 1536, 4096, 5120, 10944, 12288}},
-  };
-  return all;
-}
 
 std::vector<std::string> launched(int inputs, int rows) {
   cuda::FakeDriver driver;
@@ -77,6 +56,33 @@ TEST(CudaKernelChoice, SlicesOfUnequalSizesHaveKernelsOfTheirOwn) {
   EXPECT_TRUE(takes(5376, 4, "stream_uneven_4_6"));
   EXPECT_TRUE(takes(21504, 1, "stream_2_6"));
   EXPECT_TRUE(takes(5376, 40, "splitk_cluster_gemm_6"));
+}
+
+/// What an entry of the table says of a call is what it launches.
+TEST(CudaKernelChoice, EachKernelNeedsWhatItSays) {
+  for (const bool hopper : {true, false}) {
+    cuda::DeviceFacts facts;
+    facts.processors = hopper ? 132 : 108, facts.shared_bytes = (hopper ? 227 : 163) << 10;
+    facts.streams = facts.async_products = hopper;
+    cuda::RecordingDevice device(facts, hopper ? 16 : 0);
+    for (const int inputs : published_inputs()) {
+      for (const int rows : {1, 4, 9, 16, 33, 64, 200, 1024}) {
+        cuda::LinearCall call;
+        call.kind = cuda::kStreamedKind;
+        call.args.groups = inputs / 64, call.args.tiles = 320, call.args.rows = rows;
+        const cuda::LinearKernel& kernel = cuda::choose_linear(call, device);
+        const cuda::LinearNeeds needs = kernel.needs(call, device);
+        EXPECT_EQ(needs.rows, cuda::codes_in_groups(64));
+        EXPECT_LE(needs.shared_bytes, facts.shared_bytes) << kernel.name << ", " << inputs << " inputs";
+        EXPECT_LE(needs.workspace_bytes, cuda::linear_workspace(call.kind, inputs, rows, device));
+        device.forget();
+        kernel.launch(call, device);
+        const std::string bytes = fmt::format(" {}:", needs.shared_bytes);
+        const auto has = [&](const auto& one) { return one.line.find(bytes) != std::string::npos; };
+        EXPECT_TRUE(std::ranges::any_of(device.noted(), has)) << kernel.name << " says" << bytes;
+      }
+    }
+  }
 }
 
 }  // namespace

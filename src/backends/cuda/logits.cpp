@@ -1,12 +1,12 @@
 // The end of a program: the LM head with its extra rows, the order of columns, sampling.
 #include <algorithm>
 
-#include "backends/cuda/executable.h"
+#include "backends/cuda/compiler.h"
 
 namespace ft::cuda {
 
 /// The rows of the head that have fixed columns: those of the whole head, if they are its first ones.
-Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::head_of(const Logits& op) {
+Result<std::shared_ptr<const PackedMatrix>> Compiler::head_of(const Logits& op) {
   const auto count = std::ssize(op.ids);
   if (op.ids.empty() || op.ids.back() == count - 1) return weights_->matrix({&op.lm_head});
   FT_ASSIGN(const std::shared_ptr<PackedMatrix> matrix, weights_->room(op.lm_head, count));
@@ -14,31 +14,13 @@ Result<std::shared_ptr<const PackedMatrix>> CudaExecutable::head_of(const Logits
   return std::shared_ptr<const PackedMatrix>(matrix);
 }
 
-Status CudaExecutable::make_extra_head(const Logits& op) {
-  extra_ = ExtraIdTable(op);
-  if (extra_.empty()) return {};
-  extra_head_ = op.lm_head;
-  FT_ASSIGN(extra_matrix_, weights_->room(op.lm_head, op.extra.count));
-  order_ = Memory(device_, static_cast<std::size_t>(vocabulary_) * sizeof(int));
-  if (order_.empty())
-    return no_memory(*device_, "the order of columns", vocabulary_ * 4, "use a smaller model");
-  fill_extra_head({});
-  return {};
-}
-
-Status CudaExecutable::make(const Logits& op) {
-  ids_ = op.tokens();
-  id_memory_ =
-      Memory(device_, static_cast<std::size_t>(std::max<std::int64_t>(1, vocabulary_)) * sizeof(int));
-  if (id_memory_.empty())
-    return no_memory(*device_, "ids of columns", vocabulary_ * 4, "use a smaller model");
-  if (!ids_.empty()) device_->copy_in(id_memory_.at(), ids_.data(), ids_.size() * sizeof(int));
+Status Compiler::make(const Logits& op) {
   Product product;
   FT_ASSIGN(product.matrix, head_of(op));
   const std::int64_t fixed = op.ids.empty() ? op.lm_head.rows : std::ssize(op.ids);
-  fixed_columns_ = round_up(fixed, kTileOutputs);
-  FT_TRY(make_extra_head(op));
-  const std::int64_t extra = round_up(op.extra.count, kTileOutputs), columns = fixed_columns_ + extra;
+  const std::int64_t first_extra = round_up(fixed, kTileOutputs);
+  FT_ASSIGN(columns_, ExtraHead::make(op, first_extra, device_, weights_));
+  const std::int64_t extra = round_up(op.extra.count, kTileOutputs), columns = first_extra + extra;
   logits_memory_ = Memory(device_, static_cast<std::size_t>(columns * options_.max_logit_rows * 4));
   if (logits_memory_.empty())
     return no_memory(*device_, "logits", columns * options_.max_logit_rows * 4, "use a smaller prompt chunk");
@@ -49,39 +31,39 @@ Status CudaExecutable::make(const Logits& op) {
   product.logit_rows = true;
   add_product(product, op.in.id);
   logits_ = all;
-  if (extra_.empty()) return add_soft_cap(op), Status();
+  if (!columns_.any()) return add_soft_cap(op), Status();
   Product rest = product;
-  rest.matrix = extra_matrix_;
-  rest.out.data += fixed_columns_;
+  rest.matrix = columns_.matrix();
+  rest.out.data += first_extra;
   rest.outputs = op.extra.count;
   add_product(rest, op.in.id);
   retained_.emplace_back(device_, static_cast<std::size_t>(vocabulary_ * options_.max_logit_rows * 4));
   if (retained_.back().empty()) return no_memory(*device_, "logits", vocabulary_ * 4, "use a smaller model");
   logits_ = {retained_.back().at<float>(), static_cast<int>(vocabulary_), static_cast<int>(vocabulary_)};
-  const ArrangeArgs args{all, logits_, order_.at<int>()};
-  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
-    if (shape.logit_rows > 0)
-      device_->launch({"arrange", {parts_of(args.to.width, 256), shape.logit_rows}, 256}, &args);
+  const ArrangeArgs args{all, logits_, columns_.order()};
+  operations_.emplace_back([args](const StepRun& step) {
+    if (step.shape.logit_rows > 0)
+      step.device.launch({"arrange", {parts_of(args.to.width, 256), step.shape.logit_rows}, 256}, &args);
   });
   return add_soft_cap(op), Status();
 }
 
-void CudaExecutable::add_soft_cap(const Logits& op) {
+void Compiler::add_soft_cap(const Logits& op) {
   if (!(op.softcap > 0)) return;
   const SoftCapArgs args{logits_, op.softcap};
-  operations_.emplace_back([this, args](const StepShape& shape, const Places&) {
-    if (shape.logit_rows > 0)
-      device_->launch({"soft_cap", {parts_of(args.logits.width, 256), shape.logit_rows}, 256}, &args);
+  operations_.emplace_back([args](const StepRun& step) {
+    if (step.shape.logit_rows > 0)
+      step.device.launch({"soft_cap", {parts_of(args.logits.width, 256), step.shape.logit_rows}, 256}, &args);
   });
 }
 
 /// Parts of the memory of sampling, one after the other.
-Status CudaExecutable::make(const Sample&) {
+Status Compiler::make(const Sample&) {
   samples_ = true;
   SampleArgs args{};
   args.logits = logits_;
   args.parts = parts_of(vocabulary_, kSampleColumns);
-  if (!ids().empty()) args.ids = id_memory_.at<int>();
+  args.ids = columns_.device_ids();
   std::int64_t bytes = 0;
   const auto place = [&](auto& part, std::int64_t count) {
     using Part = std::remove_reference_t<decltype(part)>;
@@ -101,26 +83,26 @@ Status CudaExecutable::make(const Sample&) {
   place_all();
   args.sampled = step_.sampled(), args.mirror = round_->mirror();
   sample_args_ = args;
-  operations_.emplace_back([this](const StepShape& shape, const Places&) {
-    if (shape.samples == DeviceSamples::kNone || shape.logit_rows == 0) return;
-    SampleArgs own = sample_args_;
-    own.step = step_.table(shape);
-    launch_samples(own, shape.samples, shape.logit_rows);
+  operations_.emplace_back([args](const StepRun& step) {
+    if (step.shape.samples == DeviceSamples::kNone || step.shape.logit_rows == 0) return;
+    SampleArgs own = args;
+    own.step = step.table;
+    launch_samples(step.device, own, step.shape.samples, step.shape.logit_rows);
   });
   return {};
 }
 
-void CudaExecutable::launch_samples(const SampleArgs& args, DeviceSamples kind, int rows) {
+void launch_samples(Device& device, const SampleArgs& args, DeviceSamples kind, int rows) {
   const Grid all{args.parts, rows}, one{rows};
-  device_->launch({"sample_tops", all, 256}, &args);
-  device_->launch({"sample_greedy", one, 256}, &args);
+  device.launch({"sample_tops", all, 256}, &args);
+  device.launch({"sample_greedy", one, 256}, &args);
   if (kind == DeviceSamples::kGreedy) return;
-  device_->launch({"sample_draws", all, 256}, &args);
-  device_->launch({"sample_best", one, 256}, &args);
+  device.launch({"sample_draws", all, 256}, &args);
+  device.launch({"sample_best", one, 256}, &args);
   if (kind == DeviceSamples::kDraws) return;
-  device_->launch({"sample_bins", all, 256}, &args);
-  device_->launch({"sample_candidates", all, 256}, &args);
-  device_->launch({"sample_filtered", one, 256}, &args);
+  device.launch({"sample_bins", all, 256}, &args);
+  device.launch({"sample_candidates", all, 256}, &args);
+  device.launch({"sample_filtered", one, 256}, &args);
 }
 
 }  // namespace ft::cuda

@@ -2,7 +2,7 @@
 // when a step has few rows; a step of more rows takes a launch for each part (experts.cpp).
 #include <algorithm>
 
-#include "backends/cuda/executable.h"
+#include "backends/cuda/compiler.h"
 
 namespace ft::cuda {
 namespace {
@@ -108,7 +108,7 @@ class MixtureFinder {
 
 }  // namespace
 
-void CudaExecutable::find_mixtures(const Program& program) {
+void Compiler::find_mixtures(const Program& program) {
   const MixtureFinder finder(program, *plan_);
   std::int64_t floats = 0;
   for (int i = 0; i < std::ssize(program.instructions()); ++i) {
@@ -125,7 +125,7 @@ void CudaExecutable::find_mixtures(const Program& program) {
 }
 
 /// The mixture that does instruction `number` when rows are few; null: none does.
-const Mixture* CudaExecutable::mixture_with(int number) const {
+const Mixture* Compiler::mixture_with(int number) const {
   const auto found = std::ranges::find_if(mixtures_, [number](const Mixture& m) {
     return number == m.swiglu || number == m.route || number == m.shared || number == m.experts ||
            number == m.gate || number == m.sum || number == m.last;
@@ -134,30 +134,25 @@ const Mixture* CudaExecutable::mixture_with(int number) const {
 }
 
 /// The operations from `first` on are left out of steps whose rows a mixture takes.
-void CudaExecutable::leave_to_mixture(std::size_t first, const Mixture& mixture) {
+void Compiler::leave_to_mixture(std::size_t first, const Mixture& mixture) {
   for (std::size_t i = first; i < operations_.size(); ++i) {
-    operations_[i] = [this, mixture, whole = std::move(operations_[i])](const StepShape& shape,
-                                                                        const Places& places) {
-      if (!supports(mixture, shape.rows)) whole(shape, places);
+    operations_[i] = [mixture, whole = std::move(operations_[i])](const StepRun& step) {
+      if (!mixture.supports(step.shape.rows, step.device)) whole(step);
     };
   }
 }
 
-/// Where it is faster than a launch for each part (decision 040).
-bool CudaExecutable::supports(const Mixture& mixture, int rows) const {
+bool Mixture::supports(int rows, const Device& device) const {
   constexpr int kMaxRows = 4;
   static_assert(kMaxRows <= kMixtureRows);
   constexpr int kOwn = 8 << 10;  // static shared memory of mixture_down's block
-  return rows <= kMaxRows && slice_groups(mixture.inner_groups) == 1 &&
-         rows * mixture.chosen <= kMixturePairs &&
-         mixture.shared_bytes(rows) <= device_->facts().shared_bytes - kOwn;
+  return rows <= kMaxRows && slice_groups(inner_groups) == 1 && rows * chosen <= kMixturePairs &&
+         shared_bytes(rows) <= device.facts().shared_bytes - kOwn;
 }
 
-int Mixture::shared_bytes(int rows) const {
-  return kMixtureHeld * kSplitK * 512 + rows * (chosen + 1) * (inner_groups * (64 + 8) + 64);
-}
+int Mixture::shared_bytes(int rows) const { return mixture_layout(rows * (chosen + 1), inner_groups).bytes; }
 
-Status CudaExecutable::make_mixture(const Mixture& mixture) {
+Status Compiler::make_mixture(const Mixture& mixture) {
   const auto& list = program_->instructions();
   const auto& experts = std::get<MoeMlp>(list[static_cast<std::size_t>(mixture.experts)]);
   const auto& route = std::get<TopKRouter>(list[static_cast<std::size_t>(mixture.route)]);
@@ -165,7 +160,7 @@ Status CudaExecutable::make_mixture(const Mixture& mixture) {
   MixtureArgs args{};
   args.route = {view(route.scores), {}, nullptr, route.chosen, route.renormalised ? 1 : 0, nullptr, 1, 0};
   FT_ASSIGN(args.route.scale, retain<float>(weights_->floats(route.scale)));
-  args.codes = codes_.at<signed char>(), args.scales = code_scales_.at<float>();
+  args.codes = codes_.codes.at<signed char>(), args.scales = codes_.scales.at<float>();
   FT_ASSIGN(const auto inner, experts_matrix(experts, true, max_bits));
   FT_ASSIGN(const auto down, experts_matrix(experts, false, max_bits));
   args.inner = inner->memory.at<unsigned char>(), args.down = down->memory.at<unsigned char>();
@@ -199,19 +194,19 @@ Status CudaExecutable::make_mixture(const Mixture& mixture) {
   return {};
 }
 
-void CudaExecutable::add_mixture(const MixtureArgs& made, const Mixture& mixture, View in, int experts) {
-  const QuantiseArgs codes{in, nullptr, {codes_.at<signed char>(), code_scales_.at<float>(), in.width, 64}};
+void Compiler::add_mixture(const MixtureArgs& made, const Mixture& mixture, View in, int experts) {
+  const QuantiseArgs codes{in, nullptr, codes_.rows(in.width, kStreamedGroup)};
   const bool there = mixture.shared >= 0 && mixture_codes_there_;
-  operations_.emplace_back([=, this, args = made](const StepShape& shape, const Places&) mutable {
-    if (!supports(mixture, shape.rows)) return;
-    args.rows = shape.rows;
-    if (!there) device_->launch({"quantise", {parts_of(codes.out.k, 2048), shape.rows}, 128}, &codes);
-    const int pairs = shape.rows * args.route.chosen, others = args.shared_inner != nullptr ? 1 : 0;
-    device_->launch({"mixture_routes", {1}, 256}, &args);
-    device_->launch(
+  operations_.emplace_back([=, args = made](const StepRun& step) mutable {
+    if (!mixture.supports(step.shape.rows, step.device)) return;
+    args.rows = step.shape.rows;
+    if (!there) step.device.launch({"quantise", {parts_of(codes.out.k, 2048), step.shape.rows}, 128}, &codes);
+    const int pairs = step.shape.rows * args.route.chosen, others = args.shared_inner != nullptr ? 1 : 0;
+    step.device.launch({"mixture_routes", {1}, 256}, &args);
+    step.device.launch(
         {"mixture_inner", {std::max(args.tiles, args.shared_tiles), std::min(pairs, experts) + others}, 256},
         &args);
-    device_->launch({"mixture_down", {args.out_tiles}, 256, mixture.shared_bytes(shape.rows)}, &args);
+    step.device.launch({"mixture_down", {args.out_tiles}, 256, mixture.shared_bytes(step.shape.rows)}, &args);
   });
   made_for_.resize(operations_.size() - 1, number_);
   made_for_.push_back(mixture.experts);

@@ -7,12 +7,12 @@
 namespace ft::cuda {
 
 void CudaExecutable::profile(const Program& program) {
-  if (options_.profiler == nullptr) return;
+  if (profiler_ == nullptr) return;
   std::vector<ProfiledOperation> list = {{"table", -1}};
   for (const Instruction& instruction : program.instructions())
     list.push_back({instruction_name(instruction), static_cast<int>(list.size()) - 1});
   times_.resize(list.size());
-  profiled_as_ = options_.profiler->compiled(program, std::move(list), 1);
+  profiled_as_ = profiler_->compiled(program, std::move(list), 1);
 }
 
 void CudaExecutable::enqueue_timed(const GraphKey& step) {
@@ -26,11 +26,12 @@ void CudaExecutable::enqueue_timed(const GraphKey& step) {
     device_->stamp(static_cast<int>(stamps.size()));
   };
   device_->stamp(0);
-  step_.fetch(step.shape);
+  compiled_.step.fetch(step.shape);
   end(0);
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    operations_[i](step.shape, step.places);
-    end(made_for_[i] + 1);
+  const StepRun run = run_of(step);
+  for (std::size_t i = 0; i < compiled_.operations.size(); ++i) {
+    compiled_.operations[i](run);
+    end(compiled_.made_for[i] + 1);
   }
 }
 
@@ -64,7 +65,7 @@ void CudaExecutable::tell_profiler(const GraphKey& step, std::int64_t begin_ns) 
     at += spent[i];
     time.end_ns = time.left_ns = static_cast<std::int64_t>(at);
   }
-  options_.profiler->stepped(
+  profiler_->stepped(
       {profiled_as_, step.shape.rows, step.shape.logit_rows, begin_ns, times_.back().left_ns, times_});
 }
 

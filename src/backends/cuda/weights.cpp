@@ -4,7 +4,7 @@
 #include <cstring>
 #include <fmt/format.h>
 
-#include "backends/cuda/arguments.h"
+#include "backends/cuda/kernels/shared_layouts.cuh"
 #include "backends/pinned_rows.h"
 #include "backends/weight_rows.h"
 #include "format/half.h"
@@ -16,9 +16,8 @@ constexpr std::int64_t kPieceBytes = 64 << 20;
 
 std::int64_t bytes_of(const PackedMatrix& matrix) {
   if (matrix.kind.bits == 0) return matrix.outputs * matrix.padded * (matrix.kind.wide ? 4 : 2);
-  const std::int64_t record =
-      2 * std::int64_t{matrix.kind.group} * matrix.kind.bits + (matrix.kind.wide ? 128 : 64);
-  return matrix.outputs / kTileOutputs * matrix.groups() * record;
+  return matrix.outputs / kTileOutputs * matrix.groups() *
+         record_bytes(matrix.kind.bits, matrix.kind.group, matrix.kind.wide ? 1 : 0);
 }
 
 /// What tells a matrix from all others. Its address alone does not: random weights of many names are one

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/activation_format.h"
 #include "backends/cuda/device.h"
 #include "format/affine.h"
 #include "program/weight.h"
@@ -22,6 +23,8 @@ struct WeightKind {
   int bits = 0, group = 0;
   bool wide = false;  // float scales, or float rows
   bool operator==(const WeightKind&) const = default;
+  /// What products with such weights read.
+  ActivationFormat activations() const { return bits == 0 ? ActivationFormat{} : codes_in_groups(group); }
 };
 
 Result<WeightKind> kind_of(const Weight& weight);

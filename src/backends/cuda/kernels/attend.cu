@@ -104,6 +104,10 @@ struct AttendStage {
   u16 values[kCacheRows][Dims + 8];
 };
 
+template <int Dims, int Tiles>
+constexpr bool kAttendFits = (int)sizeof(AttendBlock<Dims, Tiles>) == attend_block_bytes(Dims, Tiles) &&
+                             (int)sizeof(AttendStage<Dims>) == attend_stage_bytes(Dims);
+
 FT_DEVICE u16 half_within(float value) {
   return float_to_half(value > 65504.0f ? 65504.0f : value < -65504.0f ? -65504.0f : value);
 }
@@ -365,6 +369,7 @@ FT_DEVICE void store_whole(const AttendArgs& p, const AttendPlace& place, const 
 // x: (tiles of queries, kv head); y: split, or one block for all (Walks); z: segment.
 template <int Dims, int Tiles, bool Walks>
 FT_DEVICE void attend(const AttendArgs& p, u8* memory) {
+  static_assert(kAttendFits<Dims, Tiles>, "the host counts other bytes");
   AttendBlock<Dims, Tiles>& own = *(AttendBlock<Dims, Tiles>*)memory;
   AttendStage<Dims>* stages = (AttendStage<Dims>*)(memory + sizeof(AttendBlock<Dims, Tiles>));
   AttendPlace place;

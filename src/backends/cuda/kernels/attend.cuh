@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cuda/kernels/device.cuh"
+#include "backends/cuda/kernels/shared_layouts.cuh"
 
 namespace ft::cuda {
 

@@ -133,7 +133,8 @@ FT_DEVICE int row_of_place(const ExpertArgs& p, const int* pairs, int place) {
 // x: tile of the expert's matrix; y: expert tile. Warp: slice of K.
 template <int Bits, int Group, int Wide>
 FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
-  constexpr int kSteps = Group / 32, kCodes = 2 * Group * Bits, kRecord = kCodes + (Wide ? 128 : 64);
+  constexpr int kSteps = Group / 32, kCodes = record_codes(Bits, Group),
+                kRecord = record_bytes(Bits, Group, Wide);
   const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
   const int expert = p.expert_tiles.experts[blockIdx.y];
   if (expert < 0) return;

@@ -5,12 +5,12 @@
 
 namespace ft::cuda {
 
-constexpr int kGemmTiles = 8, kWarpTiles = 2;  // tiles of 16 outputs of a block, of a warp
+constexpr int kWarpTiles = 2;  // tiles of 16 outputs of a warp
 
 /// One group of a block: its rows are 16 * Columns, those of a warp half of them.
 template <int Bits, int Wide, int Columns>
 struct GemmStage {
-  static constexpr int kRecord = 128 * Bits + (Wide ? 128 : 64), kRows = 16 * Columns;
+  static constexpr int kRecord = record_bytes(Bits, kStreamedGroup, Wide), kRows = 16 * Columns;
   static constexpr int kRecordPieces = kGemmTiles * kRecord / 16, kCodePieces = kRows * 4;
   u8 records[kGemmTiles][kRecord];
   u8 codes[kRows][64];
@@ -145,8 +145,9 @@ template <int Bits, int Wide, int Columns>
 FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
   const LinearArgs& p = args.linear;
   using Stage = GemmStage<Bits, Wide, Columns>;
+  static_assert((int)sizeof(Stage) == gemm_stage_bytes(Bits, Wide, Stage::kRows));
   float4* totals = (float4*)memory + threadIdx.x;
-  Stage* stages = (Stage*)(memory + kWarpTiles * Columns * 4096);
+  Stage* stages = (Stage*)(memory + gemm_sum_bytes(Stage::kRows));
   const int tile0 = (int)blockIdx.y * kGemmTiles, row0 = (int)blockIdx.x * Stage::kRows;
   const int own_tile = warp_of() % 4 * kWarpTiles, own_column = warp_of() / 4 * Columns;
   GemmCopies<Bits, Wide, Columns> copies;
@@ -181,11 +182,11 @@ FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
 
 }  // namespace ft::cuda
 
-#define FT_GEMM(Bits, Wide, Columns, Blocks)                                   \
-  FT_KERNEL_SHARING(gemm_##Bits##_##Wide##_##Columns, GemmArgs, 256, Blocks) { \
-    FT_DYNAMIC(memory);                                                        \
-    begin_kernel();                                                            \
-    gemm<Bits, Wide, Columns>(p, memory);                                      \
+#define FT_GEMM(Bits, Wide, Columns, Blocks)                                            \
+  FT_KERNEL_SHARING(gemm_##Bits##_##Wide##_##Columns, GemmArgs, kGemmThreads, Blocks) { \
+    FT_DYNAMIC(memory);                                                                 \
+    begin_kernel();                                                                     \
+    gemm<Bits, Wide, Columns>(p, memory);                                               \
   }
 
 namespace ft::cuda {
@@ -207,7 +208,7 @@ FT_KERNEL(swizzle_activations, SwizzleArgs, 256) {
             group = (int)blockIdx.x * 4 + lane_of() / 8;
   if (group >= p.groups || row / p.tile_rows * p.tile_rows >= p.rows) return;
   const int in_tile = row % p.tile_rows;
-  const long long stage = p.tile_rows * 72;
+  const long long stage = p.tile_rows * kSwizzledBytes;
   u8* to = p.out + ((long long)(row / p.tile_rows) * p.groups + group) * stage;
   uint4 in[4], out[4];
   const bool live = row < p.rows;

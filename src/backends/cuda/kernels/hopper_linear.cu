@@ -11,14 +11,6 @@
 
 namespace ft::cuda {
 
-constexpr int kRecord = 576, kSums = 2;  // kSums: buffers of partial sums in work
-
-/// Shared memory: ring, codes of x (rows 64 bytes apart in banks), scales, partial sums, barriers
-/// (stream_bytes).
-struct Places {
-  int x, scales, sums, barriers;
-};
-
 /// What a lane has of a tile in a kernel of up to `Rows` rows. The product has eight columns: fewer rows are
 /// there several times, so a lane needs fewer of its own four values.
 template <int Rows>
@@ -31,16 +23,6 @@ struct Shape {
     return quad + 8 * (Rows >= 8 ? value / 2 : Rows == 4 ? value : t / 2);
   }
 };
-
-FT_DEVICE Places places_of(const StreamArgs& p, int columns, int chunk) {
-  Places at;
-  const int k = p.linear.groups * 64;
-  at.x = p.stages * chunk * kSplitK * kRecord;
-  at.scales = at.x + p.linear.rows * (k + 64);
-  at.sums = at.scales + columns * k;
-  at.barriers = at.sums + kSums * 8 * 512 * columns;
-  return at;
-}
 
 struct Ring {
   u32 base, full, empty, part, freed, ready;  // shared addresses
@@ -56,13 +38,13 @@ struct Producer {
 
   FT_DEVICE_MEMBER void begin(const StreamArgs& p, int first, int groups) {
     asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-    from = p.linear.records + (long long)first * groups * (Even ? kSplitK : 1) * kRecord;
+    from = p.linear.records + (long long)first * groups * (Even ? kSplitK : 1) * kStreamedRecord;
     slot = 0, phase = 1, group = 0, tile = first, fills = 0;
   }
   FT_DEVICE_MEMBER void fill(const StreamArgs& p, const Ring& ring, int groups) {
-    const int bytes = Even ? min_(Chunk, groups - group) * kSplitK * kRecord
-                           : min_(Chunk * kSplitK, groups - group) * kRecord;
-    const u32 barrier = ring.full + 8 * slot, to = ring.base + slot * Chunk * kSplitK * kRecord;
+    const int bytes = Even ? min_(Chunk, groups - group) * kSplitK * kStreamedRecord
+                           : min_(Chunk * kSplitK, groups - group) * kStreamedRecord;
+    const u32 barrier = ring.full + 8 * slot, to = ring.base + slot * Chunk * kSplitK * kStreamedRecord;
     barrier_expect(barrier, bytes);
     bulk_copy_once(to, from, bytes, barrier, policy);
     from += bytes, group += Even ? Chunk : Chunk * kSplitK, fills++;
@@ -72,12 +54,12 @@ struct Producer {
 };
 
 template <int Columns>
-FT_DEVICE void fetch_rows(const StreamArgs& p, const Ring& ring, const Places& at) {
+FT_DEVICE void fetch_rows(const StreamArgs& p, const Ring& ring, const StreamLayout& at) {
   const int k = p.linear.groups * 64;
   asm volatile("fence.proxy.async.global;" ::: "memory");
   barrier_expect(ring.ready, (p.linear.rows + Columns) * k);
   for (int r = 0; r < p.linear.rows; r++)
-    bulk_copy(ring.base + at.x + r * (k + 64), p.linear.codes + (long long)r * k, k, ring.ready);
+    bulk_copy(ring.base + at.x + r * stream_row_bytes(k), p.linear.codes + (long long)r * k, k, ring.ready);
   for (int n = 0; n < Columns; n++)
     bulk_copy(ring.base + at.scales + n * k, (const u8*)p.linear.scales + (long long)n * k, k, ring.ready);
 }
@@ -105,7 +87,7 @@ FT_DEVICE float norm_factor(const StreamArgs& p, const float* in, float* scratch
 }
 
 template <bool Even>
-FT_DEVICE void make_rows(const StreamArgs& p, const Places& at, u8* memory) {
+FT_DEVICE void make_rows(const StreamArgs& p, const StreamLayout& at, u8* memory) {
   const int k = p.linear.groups * 64;
   const bool normed = p.producer.kind == kFromNorm;
   FT_LOOP for (int r = 0; r < p.linear.rows; r++) {
@@ -121,7 +103,7 @@ FT_DEVICE void make_rows(const StreamArgs& p, const Places& at, u8* memory) {
       if (normed) FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * weight[j];
       const Codes<16> codes = make_codes<16>(64, v);
       if (!Even && i >= k) continue;
-      *(uint4*)(memory + at.x + r * (k + 64) + i) =
+      *(uint4*)(memory + at.x + r * stream_row_bytes(k) + i) =
           make_uint4(codes.words[0], codes.words[1], codes.words[2], codes.words[3]);
       float* to = (float*)(memory + at.scales) + i / 64 * kScaleFloats + r * 2;
       if (i % 64 == 0) to[0] = codes.scale, to[1] = codes.scale * (float)codes.total;
@@ -142,7 +124,7 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
   constexpr int kColumns = Own::kColumns, kValues = Own::kValues;
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   for (int i = 0; i < last - first; i++) {
-    const int b = i % kSums;
+    const int b = i % kStreamSums;
     // What is added, before the sums are waited for and before a store, which could be to the same place.
     float before[kColumns][kValues];
     const auto row_of = [&](int n, int j) { return 8 * n + Own::row(t, j); };
@@ -157,7 +139,7 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
               p.linear.residual.data[(long long)row_of(n, j) * p.linear.residual.stride + output_of(j)];
       }
     }
-    barrier_wait(ring.part + 8 * b, i / kSums & 1);
+    barrier_wait(ring.part + 8 * b, i / kStreamSums & 1);
     FT_UNROLL for (int n = 0; n < kColumns; n++) {
       const u8* from = sums + (b * 8 * kColumns + n) * Own::kSumBytes + lane * 4 * kValues;
       Values<kValues> total = *(const Values<kValues>*)from;
@@ -246,7 +228,7 @@ struct SliceGroups {
 };
 
 template <int Rows, int Chunk, bool Even>
-FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, u8* memory, int tiles,
+FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const StreamLayout& at, u8* memory, int tiles,
                        int groups) {
   using Own = Shape<Rows>;
   constexpr int kColumns = Own::kColumns, kValues = Own::kValues;
@@ -255,7 +237,7 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, 
   const u8 *x[kColumns], *scales[kColumns];
   FT_UNROLL for (int n = 0; n < kColumns; n++) {  // rows beyond the last read it: columns are independent
     const int row = min_(8 * n + Own::row_of_column(quad), p.linear.rows - 1);
-    x[n] = memory + at.x + row * (k + 64) + own.begin * 64 + t * 16;
+    x[n] = memory + at.x + row * stream_row_bytes(k) + own.begin * 64 + t * 16;
     scales[n] = memory + at.scales + n * k + own.begin * 64 + Own::row(t, 0) * 8;
   }
   const int pairs_at = 512 + quad * 8 + (Rows == 2 ? t / 2 * 4 : 0);
@@ -268,12 +250,12 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, 
       barrier_wait(ring.full + 8 * slot, phase);
       const int count = min_(Chunk, own.count - first);
       const int before = own.template before<Chunk>(warp, first, count);
-      const u8* stage = memory + (slot * kSplitK * Chunk + before) * kRecord;
+      const u8* stage = memory + (slot * kSplitK * Chunk + before) * kStreamedRecord;
       const auto group = [&](int g) {
         u32 low[4], high[4];
-        take_halves<Rows>(*(const uint4*)(stage + g * kRecord + lane * 16), low, high);
+        take_halves<Rows>(*(const uint4*)(stage + g * kStreamedRecord + lane * 16), low, high);
         FT_UNROLL for (int n = 0; n < kColumns; n++) {
-          add_record<Rows>(stage + g * kRecord + pairs_at, low, high, x[n] + (first + g) * 64,
+          add_record<Rows>(stage + g * kStreamedRecord + pairs_at, low, high, x[n] + (first + g) * 64,
                            scales[n] + (first + g) * 64, acc[n]);
         }
       };
@@ -286,8 +268,8 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const Places& at, 
       if (lane == 0) barrier_arrive(ring.empty + 8 * slot);
       if (++slot == p.stages) slot = 0, phase ^= 1;
     }
-    const int b = i % kSums;
-    if (i >= kSums) barrier_wait(ring.freed + 8 * b, (i / kSums - 1) & 1);
+    const int b = i % kStreamSums;
+    if (i >= kStreamSums) barrier_wait(ring.freed + 8 * b, (i / kStreamSums - 1) & 1);
     FT_UNROLL for (int n = 0; n < kColumns; n++) {
       Values<kValues> own;
       FT_UNROLL for (int j = 0; j < kValues; j++) own.of[j] = acc[n][j];
@@ -306,16 +288,17 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   const int first = (int)((long long)p.linear.tiles * block / blocks);
   const int last = (int)((long long)p.linear.tiles * (block + 1) / blocks),
             groups = Even ? p.linear.groups / kSplitK : p.linear.groups;
-  const Places at = places_of(p, Columns, Chunk);
+  const StreamLayout at = stream_layout(p, Columns, Chunk);
   Ring ring;
   ring.base = shared_address(memory), ring.full = ring.base + at.barriers;
   ring.empty = ring.full + 8 * p.stages, ring.part = ring.empty + 8 * p.stages;
-  ring.freed = ring.part + 8 * kSums, ring.ready = ring.freed + 8 * kSums;
+  ring.freed = ring.part + 8 * kStreamSums, ring.ready = ring.freed + 8 * kStreamSums;
   Producer<Chunk, Even> producer;
   if (warp == 8 && lane == 0) {
     for (int i = 0; i < p.stages; i++)
       barrier_init(ring.full + 8 * i, 1), barrier_init(ring.empty + 8 * i, 8);
-    for (int i = 0; i < kSums; i++) barrier_init(ring.part + 8 * i, 8), barrier_init(ring.freed + 8 * i, 1);
+    for (int i = 0; i < kStreamSums; i++)
+      barrier_init(ring.part + 8 * i, 8), barrier_init(ring.freed + 8 * i, 1);
     barrier_init(ring.ready, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
     producer.begin(p, first, groups);
@@ -347,14 +330,14 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
 
 }  // namespace ft::cuda
 
-#define FT_STREAM(Rows, Chunk)                                 \
-  FT_KERNEL(stream_##Rows##_##Chunk, StreamArgs, 320) {        \
-    FT_DYNAMIC(memory);                                        \
-    stream<Rows, Chunk, true>(p, memory);                      \
-  }                                                            \
-  FT_KERNEL(stream_uneven_##Rows##_##Chunk, StreamArgs, 320) { \
-    FT_DYNAMIC(memory);                                        \
-    stream<Rows, Chunk, false>(p, memory);                     \
+#define FT_STREAM(Rows, Chunk)                                            \
+  FT_KERNEL(stream_##Rows##_##Chunk, StreamArgs, kStreamThreads) {        \
+    FT_DYNAMIC(memory);                                                   \
+    stream<Rows, Chunk, true>(p, memory);                                 \
+  }                                                                       \
+  FT_KERNEL(stream_uneven_##Rows##_##Chunk, StreamArgs, kStreamThreads) { \
+    FT_DYNAMIC(memory);                                                   \
+    stream<Rows, Chunk, false>(p, memory);                                \
   }
 #define FT_STREAMS(Rows) FT_STREAM(Rows, 2) FT_STREAM(Rows, 4) FT_STREAM(Rows, 5) FT_STREAM(Rows, 6)
 

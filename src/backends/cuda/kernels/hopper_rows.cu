@@ -7,15 +7,11 @@
 
 namespace ft::cuda {
 
-constexpr int kRecord = 576, kChunk = 3, kSums = 3;  // groups of a stage; buffers of a tile's slices
-constexpr int kCopiers = 2;                          // warps
-
-/// Tiles of a warp at a time: what is read of x serves them all.
-FT_DEVICE constexpr int held_tiles(int columns) { return columns <= 4 ? 2 : 1; }
+constexpr int kCopiers = 2;  // warps
 
 struct RowsRing {
   u32 base, full, empty, part, freed, ready;  // shared addresses
-  int x, x_stride, scales, sums;              // places in shared memory (launch_splitk_cluster_gemm)
+  SplitKLayout at;
 };
 
 FT_DEVICE u32 block_rank() {
@@ -57,7 +53,7 @@ FT_DEVICE RowsTiles tiles_of(const LinearArgs& linear) {
 template <int Columns>
 FT_DEVICE void stream_records(const SplitKGemmArgs& p, const RowsRing& ring, RowsTiles tiles, int slice,
                               int part) {
-  constexpr int kTiles = 8 * held_tiles(Columns), kStage = kTiles * kChunk * kRecord;
+  constexpr int kTiles = 8 * held_tiles(Columns), kStage = splitk_stage_bytes(Columns);
   const int own = part + kCopiers * lane_of(), piece = piece_groups(slice_groups(p.linear.groups));
   const int groups = slice_begin(p.linear.groups, slice + 1) - slice_begin(p.linear.groups, slice);
   u64 policy;
@@ -66,19 +62,21 @@ FT_DEVICE void stream_records(const SplitKGemmArgs& p, const RowsRing& ring, Row
   for (int first = 0; first < tiles.count; first += kTiles) {
     const bool copies = own < min_(kTiles, tiles.count - first);
     const int count = __popc(__ballot_sync(~0u, copies));
-    const u8* tile = p.linear.records + (long long)(tiles.first + first + own) * p.linear.groups * kRecord;
+    const u8* tile =
+        p.linear.records + (long long)(tiles.first + first + own) * p.linear.groups * kStreamedRecord;
     for (int start = 0; start < groups; start += piece) {
       const int size = min_(piece, groups - start);
-      const u8* from = tile + piece_record(p.linear.groups, slice, start, piece) * kRecord;
-      for (int group = 0; group < size; group += kChunk, from += kChunk * kRecord) {
+      const u8* from = tile + piece_record(p.linear.groups, slice, start, piece) * kStreamedRecord;
+      for (int group = 0; group < size; group += kSplitKChunk, from += kSplitKChunk * kStreamedRecord) {
         if (fills++ == p.early) barrier_wait(ring.ready, 0);  // x passes before the rest of the ring fills
         barrier_wait(ring.empty + 8 * slot, phase);
         const u32 barrier = ring.full + 8 * slot;
-        const int bytes = min_(kChunk, size - group) * kRecord;
+        const int bytes = min_(kSplitKChunk, size - group) * kStreamedRecord;
         if (lane_of() == 0) barrier_expect(barrier, count * bytes);
         __syncwarp();
         if (copies)
-          bulk_copy_once(ring.base + slot * kStage + own * kChunk * kRecord, from, bytes, barrier, policy);
+          bulk_copy_once(ring.base + slot * kStage + own * kSplitKChunk * kStreamedRecord, from, bytes,
+                         barrier, policy);
         if (++slot == p.stages) slot = 0, phase ^= 1;
       }
     }
@@ -94,10 +92,10 @@ FT_DEVICE void fetch_slice(const LinearArgs& linear, const RowsRing& ring, int s
   if (lane_of() == 0) barrier_expect(ring.ready, (linear.rows + columns) * bytes);
   __syncwarp();
   for (int r = lane_of(); r < linear.rows; r += 32)
-    bulk_copy(ring.base + ring.x + r * ring.x_stride, linear.codes + (long long)r * k + first, bytes,
+    bulk_copy(ring.base + ring.at.x + r * ring.at.x_stride, linear.codes + (long long)r * k + first, bytes,
               ring.ready);
   if (lane_of() < columns)
-    bulk_copy(ring.base + ring.scales + lane_of() * bytes,
+    bulk_copy(ring.base + ring.at.scales + lane_of() * bytes,
               (const u8*)linear.scales + (long long)lane_of() * k + first, bytes, ring.ready);
 }
 
@@ -129,24 +127,24 @@ struct RowsGroup {
 /// added the tile that was in this place.
 template <int Columns>
 FT_DEVICE void send_slice(const RowsRing& ring, int tile, int slice, const float (&acc)[Columns][4]) {
-  const int turn = tile / 8, b = turn % kSums;
-  if (turn >= kSums) barrier_wait(ring.freed + 8 * b, (turn / kSums - 1) & 1);
+  const int turn = tile / 8, b = turn % kSplitKSums;
+  if (turn >= kSplitKSums) barrier_wait(ring.freed + 8 * b, (turn / kSplitKSums - 1) & 1);
   const u32 barrier = address_in(ring.part + 8 * b, tile % 8);
-  const u32 to = address_in(ring.base + ring.sums + (b * kSplitK + slice) * Columns * 512, tile % 8);
+  const u32 to = address_in(ring.base + ring.at.sums + (b * kSplitK + slice) * Columns * 512, tile % 8);
   FT_UNROLL for (int n = 0; n < Columns; n++) send(to + n * 512 + lane_of() * 16, acc[n], barrier);
 }
 
 template <int Columns>
 FT_DEVICE void multiply(const SplitKGemmArgs& p, const RowsRing& ring, u8* memory, RowsTiles tiles,
                         int slice) {
-  constexpr int kHeld = held_tiles(Columns), kStage = 8 * kHeld * kChunk * kRecord;
+  constexpr int kHeld = held_tiles(Columns), kStage = splitk_stage_bytes(Columns);
   const int warp = warp_of(), lane = lane_of(), quad = lane >> 2, t = lane & 3,
             piece = piece_groups(slice_groups(p.linear.groups));
   const int groups = slice_begin(p.linear.groups, slice + 1) - slice_begin(p.linear.groups, slice);
   const u8* x[Columns];
   FT_UNROLL for (int n = 0; n < Columns; n++)  // rows beyond the last read it: columns are independent
-      x[n] = memory + ring.x + min_(8 * n + quad, p.linear.rows - 1) * ring.x_stride + t * 16;
-  const u8* const scales = memory + ring.scales + t * 16;
+      x[n] = memory + ring.at.x + min_(8 * n + quad, p.linear.rows - 1) * ring.at.x_stride + t * 16;
+  const u8* const scales = memory + ring.at.scales + t * 16;
   barrier_wait(ring.ready, 0);
   int slot = 0, phase = 0;
   for (int first = 0; first < tiles.count; first += 8 * kHeld) {
@@ -157,9 +155,9 @@ FT_DEVICE void multiply(const SplitKGemmArgs& p, const RowsRing& ring, u8* memor
         FT_UNROLL for (int j = 0; j < 4; j++) acc[h][n][j] = 0;
     for (int at = 0, left = 0, count; at < groups; at += count, left -= count) {
       if (left == 0) left = min_(piece, groups - at);  // no division: it would take as long as a product
-      count = min_(kChunk, left);
+      count = min_(kSplitKChunk, left);
       barrier_wait(ring.full + 8 * slot, phase);
-      const u8* const stage = memory + slot * kStage + warp * kChunk * kRecord;
+      const u8* const stage = memory + slot * kStage + warp * kSplitKChunk * kStreamedRecord;
       const auto take = [&](RowsGroup<Columns>& group, int g) {
         FT_UNROLL for (int n = 0; n < Columns; n++) {
           group.x[n] = *(const uint4*)(x[n] + (at + g) * 64);
@@ -173,7 +171,7 @@ FT_DEVICE void multiply(const SplitKGemmArgs& p, const RowsRing& ring, u8* memor
             RowsGroup<Columns> group;
             take(group, i);
             FT_UNROLL for (int h = 0; h < kHeld; h++)
-                group.multiply(stage + (8 * h * kChunk + i) * kRecord, acc[h]);
+                group.multiply(stage + (8 * h * kSplitKChunk + i) * kStreamedRecord, acc[h]);
           }
           g = 2;
         }
@@ -181,13 +179,13 @@ FT_DEVICE void multiply(const SplitKGemmArgs& p, const RowsRing& ring, u8* memor
           RowsGroup<Columns> group;
           take(group, g);
           FT_UNROLL for (int h = 0; h < kHeld; h++)
-              group.multiply(stage + (8 * h * kChunk + g) * kRecord, acc[h]);
+              group.multiply(stage + (8 * h * kSplitKChunk + g) * kStreamedRecord, acc[h]);
         }
       } else if (tile < tiles.count) {
         FT_LOOP for (int g = 0; g < count; g++) {
           RowsGroup<Columns> group;
           take(group, g);
-          group.multiply(stage + g * kRecord, acc[0]);
+          group.multiply(stage + g * kStreamedRecord, acc[0]);
         }
       }
       __syncwarp();
@@ -207,10 +205,10 @@ FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u
   constexpr int kBytes = kSplitK * Columns * 512;
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   const bool adds = linear.residual.data != nullptr;
-  if (lane < kSums) barrier_expect(ring.part + 8 * lane, kBytes);
+  if (lane < kSplitKSums) barrier_expect(ring.part + 8 * lane, kBytes);
   __syncwarp();
   for (int turn = 0, tile = block; tile < tiles.count; turn++, tile += 8) {
-    const int b = turn % kSums;
+    const int b = turn % kSplitKSums;
     const auto row = [&](int n, int j) { return 8 * n + 2 * t + j % 2; };
     const auto output = [&](int j) { return (tiles.first + tile) * kTileOutputs + quad + j / 2 * 8; };
     const auto live = [&](int n, int j) { return row(n, j) < linear.rows && output(j) < linear.outputs; };
@@ -220,9 +218,9 @@ FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u
                          ? linear.residual.data[(long long)row(n, j) * linear.residual.stride + output(j)]
                          : 0.0f;
     }
-    barrier_wait(ring.part + 8 * b, turn / kSums & 1);
+    barrier_wait(ring.part + 8 * b, turn / kSplitKSums & 1);
     float total[Columns][4];
-    const float4* const sums = (const float4*)(memory + ring.sums + b * kBytes) + lane;
+    const float4* const sums = (const float4*)(memory + ring.at.sums + b * kBytes) + lane;
     FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int slice = 0; slice < kSplitK; slice++) {
       const float4 v = sums[(slice * Columns + n) * 32];
       const float own[4] = {v.x, v.y, v.z, v.w};
@@ -231,7 +229,7 @@ FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u
     __syncwarp();
     if (lane == 0) barrier_expect(ring.part + 8 * b, kBytes);
     __syncwarp();
-    if (8 * (turn + kSums) < tiles.count && lane < kSplitK)
+    if (8 * (turn + kSplitKSums) < tiles.count && lane < kSplitK)
       arrive_in(
           address_in(ring.freed + 8 * b, lane));  // nobody waits for the last ones: blocks may have ended
     FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int j = 0; j < 4; j++) {
@@ -244,21 +242,17 @@ FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u
 
 template <int Columns>
 FT_DEVICE void splitk_cluster_gemm(const SplitKGemmArgs& p, u8* memory) {
-  constexpr int kStage = 8 * held_tiles(Columns) * kChunk * kRecord;
-  const int warp = warp_of(), lane = lane_of(), slice = (int)block_rank(),
-            groups = slice_groups(p.linear.groups);  // places are the same in all blocks
+  const int warp = warp_of(), lane = lane_of(), slice = (int)block_rank();
   const RowsTiles tiles = tiles_of(p.linear);
   RowsRing ring;
-  ring.base = shared_address(memory), ring.x = p.stages * kStage;
-  ring.x_stride = groups * 64 + (groups % 2 == 0 ? 64 : 0);  // two rows of eight lanes lie in other banks
-  ring.scales = ring.x + p.linear.rows * ring.x_stride, ring.sums = ring.scales + Columns * groups * 64;
-  ring.full = ring.base + ring.sums + kSums * kSplitK * Columns * 512;
+  ring.base = shared_address(memory), ring.at = splitk_layout(p, Columns);
+  ring.full = ring.base + ring.at.barriers;
   ring.empty = ring.full + 8 * p.stages, ring.part = ring.empty + 8 * p.stages;
-  ring.freed = ring.part + 8 * kSums, ring.ready = ring.freed + 8 * kSums;
+  ring.freed = ring.part + 8 * kSplitKSums, ring.ready = ring.freed + 8 * kSplitKSums;
   if (warp == 8 && lane == 0) {
     for (int i = 0; i < p.stages; i++)
       barrier_init(ring.full + 8 * i, kCopiers), barrier_init(ring.empty + 8 * i, 8);
-    for (int i = 0; i < kSums; i++)
+    for (int i = 0; i < kSplitKSums; i++)
       barrier_init(ring.part + 8 * i, 1), barrier_init(ring.freed + 8 * i, kSplitK);
     barrier_init(ring.ready, 1);
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -284,10 +278,10 @@ FT_DEVICE void splitk_cluster_gemm(const SplitKGemmArgs& p, u8* memory) {
 
 }  // namespace ft::cuda
 
-#define FT_STREAM_ROWS(Columns)                                                      \
-  FT_KERNEL_CLUSTER(splitk_cluster_gemm_##Columns, SplitKGemmArgs, 352, ft::cuda::kSplitK) { \
-    FT_DYNAMIC(memory);                                                              \
-    splitk_cluster_gemm<Columns>(p, memory);                                                 \
+#define FT_STREAM_ROWS(Columns)                                                                         \
+  FT_KERNEL_CLUSTER(splitk_cluster_gemm_##Columns, SplitKGemmArgs, kSplitKThreads, ft::cuda::kSplitK) { \
+    FT_DYNAMIC(memory);                                                                                 \
+    splitk_cluster_gemm<Columns>(p, memory);                                                            \
   }
 
 namespace ft::cuda {

@@ -13,13 +13,9 @@
 #pragma once
 
 #include "backends/cuda/kernels/device.cuh"
+#include "backends/cuda/kernels/shared_layouts.cuh"
 
 namespace ft::cuda {
-
-FT_DEVICE int record_codes(int bits, int group) { return 2 * group * bits; }
-FT_DEVICE int record_bytes(int bits, int group, int wide) {
-  return record_codes(bits, group) + (wide ? 128 : 64);
-}
 
 /// The record of a tile that a group has, told group by group.
 struct RecordWalk {

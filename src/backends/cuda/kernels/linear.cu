@@ -9,7 +9,8 @@ namespace ft::cuda {
 
 template <int Bits, int Group, int Wide, int Columns>
 FT_DEVICE void linear_codes(const LinearArgs& p, float (*sums)[Columns][32][4]) {
-  constexpr int kSteps = Group / 32, kCodes = 2 * Group * Bits, kRecord = kCodes + (Wide ? 128 : 64);
+  constexpr int kSteps = Group / 32, kCodes = record_codes(Bits, Group),
+                kRecord = record_bytes(Bits, Group, Wide);
   const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
   const int tile = (int)blockIdx.x, row0 = (int)blockIdx.y * 8 * Columns;
   const i8* x[Columns];

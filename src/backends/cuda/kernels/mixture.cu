@@ -8,7 +8,7 @@
 
 namespace ft::cuda {
 
-constexpr int kMixtureRecord = 576, kMixtureThreads = 256;
+constexpr int kMixtureThreads = 256;
 
 /// Greater for higher scores; NaN below all, but above 0.
 FT_DEVICE u32 order_of(float score) {
@@ -161,10 +161,10 @@ FT_KERNEL_SHARING(mixture_inner, MixtureArgs, 256, 3) {
   const u8* records = p.shared_inner;
   if (place >= 0) {
     if (place >= routes.count) return;
-    records = p.inner + (long long)routes.experts[place] * 2 * tiles * p.groups * kMixtureRecord;
+    records = p.inner + (long long)routes.experts[place] * 2 * tiles * p.groups * kStreamedRecord;
   }
-  const u8* const gate = records + (long long)tile * p.groups * kMixtureRecord;
-  const u8* const up = gate + (long long)tiles * p.groups * kMixtureRecord;
+  const u8* const gate = records + (long long)tile * p.groups * kStreamedRecord;
+  const u8* const up = gate + (long long)tiles * p.groups * kStreamedRecord;
   const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
   const int begin = slice_begin(p.groups, slice), own = slice_begin(p.groups, slice + 1) - begin;
   const int piece = piece_groups(slice_groups(p.groups));
@@ -177,8 +177,8 @@ FT_KERNEL_SHARING(mixture_inner, MixtureArgs, 256, 3) {
       MixtureRecord a[kAhead], b[kAhead];
       FT_UNROLL for (int i = 0; i < kAhead; i++) {
         if (done + i >= count) continue;
-        a[i].load(gate + (first + done + i) * kMixtureRecord);
-        b[i].load(up + (first + done + i) * kMixtureRecord);
+        a[i].load(gate + (first + done + i) * kStreamedRecord);
+        b[i].load(up + (first + done + i) * kStreamedRecord);
       }
       FT_UNROLL for (int i = 0; i < kAhead; i++) {
         if (done + i >= count) continue;
@@ -239,14 +239,14 @@ struct MixtureSlice {
   /// Byte of a tile's records where a group of the slice is.
   FT_DEVICE_MEMBER int record(int group) const {
     const int in_piece = group % piece;
-    return (piece_record(groups, warp_of(), group - in_piece, piece) + in_piece) * kMixtureRecord;
+    return (piece_record(groups, warp_of(), group - in_piece, piece) + in_piece) * kStreamedRecord;
   }
 };
 
 // x: tile of the output. The experts' slices of K are held in registers for kMixtureHeld experts, then added.
 FT_KERNEL(mixture_down, MixtureArgs, 256) {
   FT_SHARED MixtureRoutes routes;
-  FT_DYNAMIC(memory);  // sums, codes, scales: as the host counts them
+  FT_DYNAMIC(memory);  // MixtureLayout
   constexpr int kHeld = kMixtureHeld, kWords = (int)sizeof(MixtureRoutes) / 4;
   release_next();
   for (int i = (int)threadIdx.x; i < kWords; i += kMixtureThreads)
@@ -254,11 +254,11 @@ FT_KERNEL(mixture_down, MixtureArgs, 256) {
   sync_block();
   const int experts = routes.count + (p.shared_down != nullptr ? 1 : 0);
   const int most = max_(p.down_groups, p.shared_down != nullptr ? p.shared_groups : 0);
-  const int steps = slice_groups(most), line = most * 64 + 64, lane = lane_of(), quad = lane >> 2,
-            t = lane & 3;
+  const MixtureLayout layout = mixture_layout(p.rows * p.route.chosen + p.rows, most);
+  const int steps = slice_groups(most), line = layout.line, lane = lane_of(), quad = lane >> 2, t = lane & 3;
   float* const sums = (float*)memory;
-  u8* const codes = memory + kHeld * kSplitK * 512;
-  float2* const scales = (float2*)(codes + (p.rows * p.route.chosen + p.rows) * line);
+  u8* const codes = memory + layout.codes;
+  float2* const scales = (float2*)(codes + layout.scales);
   MixtureRecord ahead[kHeld];  // the next ones to multiply
   MixtureSlice routed, shared;
   routed.set(p.down_groups), shared.set(p.shared_groups);
@@ -270,9 +270,9 @@ FT_KERNEL(mixture_down, MixtureArgs, 256) {
       const int expert = first + i;
       if (expert < routes.count) {
         const long long before = (long long)routes.experts[expert] * p.out_tiles + tile;
-        if (at >= 0) ahead[i].load(p.down + before * routed.groups * kMixtureRecord + at);
+        if (at >= 0) ahead[i].load(p.down + before * routed.groups * kStreamedRecord + at);
       } else if (expert < experts && at_shared >= 0) {
-        ahead[i].load(p.shared_down + (long long)tile * shared.groups * kMixtureRecord + at_shared);
+        ahead[i].load(p.shared_down + (long long)tile * shared.groups * kStreamedRecord + at_shared);
       }
     }
   };

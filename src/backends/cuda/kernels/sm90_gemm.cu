@@ -9,9 +9,7 @@
 
 namespace ft::cuda {
 
-constexpr int kAsyncThreads = 256, kAsyncTiles = 16,
-              kWarpTiles = 2;  // threads that multiply, tiles of a block
-constexpr int kRecord = 576;
+constexpr int kWarpTiles = 2;  // of a warp
 
 #define FT_REGISTERS_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
 #define FT_REGISTERS_24 FT_REGISTERS_16 ",%16,%17,%18,%19,%20,%21,%22,%23"
@@ -48,14 +46,13 @@ FT_DEVICE void hold(int (&d)[kWarpTiles][Count]) {
   }
 }
 
-/// Shared memory: sums of the slices so far; stages of codes of rows, their scales, records; barriers.
+/// The layout as constants.
 template <int Rows>
 struct AsyncPlaces {
-  static constexpr int kScales = Rows * 64, kRecords = Rows * 72;  // in a stage
-  static constexpr int kStage = kRecords + kAsyncTiles * kRecord, kSums = kAsyncThreads * Rows * 4;
-  static constexpr int kStages = (226 * 1024 - kSums) / kStage < 8 ? (226 * 1024 - kSums) / kStage : 8;
-  static constexpr int kFull = kSums + kStages * kStage, kEmpty = kFull + 8 * kStages;
-  static constexpr int kBytes = kEmpty + 8 * kStages;
+  static constexpr int kScales = async_layout(Rows).scales, kRecords = async_layout(Rows).records;
+  static constexpr int kStage = async_layout(Rows).stage, kStages = async_layout(Rows).stages;
+  static constexpr int kSums = async_layout(Rows).sums;
+  static constexpr int kFull = async_layout(Rows).full, kEmpty = async_layout(Rows).empty;
 };
 
 /// The products of a block, one after the other: rows first, then outputs.
@@ -75,15 +72,15 @@ FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 
   using Places = AsyncPlaces<Rows>;
   const int groups = p.linear.groups, lane = lane_of(), place = 4 * part + lane;
   const bool rows = lane == 4, copies = lane < 4 || (rows && part == 0);
-  const u32 to = base + Places::kSums + (rows ? 0 : Places::kRecords + place * kRecord);
-  const u32 bytes = rows ? Places::kRecords : kRecord;
-  const u32 expected = 4 * kRecord + (part == 0 ? Places::kRecords : 0);
+  const u32 to = base + Places::kSums + (rows ? 0 : Places::kRecords + place * kStreamedRecord);
+  const u32 bytes = rows ? Places::kRecords : kStreamedRecord;
+  const u32 expected = 4 * kStreamedRecord + (part == 0 ? Places::kRecords : 0);
   int slot = 0, phase = 1;
   FT_LOOP for (int item = items.first();; item += items.step()) {
     const bool last = item >= items.count;
     const int own = last ? items.first() : item, tile = min_(items.tile(own) + place, p.linear.tiles - 1);
     const u8* from = rows ? p.rows + (long long)items.row_block(own) * groups * Places::kRecords
-                          : p.linear.records + (long long)tile * groups * kRecord;
+                          : p.linear.records + (long long)tile * groups * kStreamedRecord;
     const u8* at = from;
     RecordWalk walk;
     walk.begin(groups);
@@ -93,7 +90,7 @@ FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 
       if (lane == 0) barrier_expect(barrier, expected);
       if (copies) bulk_copy(to + slot * Places::kStage, at, bytes, barrier);
       walk.step();
-      at = rows ? at + bytes : from + (long long)walk.record * kRecord;
+      at = rows ? at + bytes : from + (long long)walk.record * kStreamedRecord;
       if (++slot == Places::kStages) slot = 0, phase ^= 1;
     }
     if (last) return;
@@ -103,7 +100,7 @@ FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 
 /// The left operands of a warp's two tiles of a group.
 FT_DEVICE void unpack(const u8* codes, u32 (&a)[kWarpTiles][2][4]) {
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++)
-      split_halves(*(const uint4*)(codes + m * 4 * kRecord), a[m][0], a[m][1]);
+      split_halves(*(const uint4*)(codes + m * 4 * kStreamedRecord), a[m][0], a[m][1]);
 }
 
 /// Begins the products of `2 * Count` rows, whose codes are at `right`.
@@ -123,7 +120,8 @@ struct PartScales {
   uint2 pairs[kWarpTiles];
   float4 rows;
   FT_DEVICE_MEMBER void load(const u8* weights, const u8* scales) {
-    FT_UNROLL for (int m = 0; m < kWarpTiles; m++) pairs[m] = *(const uint2*)(weights + m * 4 * kRecord);
+    FT_UNROLL for (int m = 0; m < kWarpTiles; m++) pairs[m] =
+        *(const uint2*)(weights + m * 4 * kStreamedRecord);
     rows = *(const float4*)scales;
   }
 };
@@ -193,8 +191,8 @@ FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory
   float4* totals = (float4*)memory + threadIdx.x;
   const u8* stage = memory + Places::kSums;
   // Of a thread in a stage: its codes of weights, their scales, the scales of rows.
-  const int codes_at = Places::kRecords + tile * kRecord + lane * 16;
-  const int weights_at = Places::kRecords + tile * kRecord + 512 + (lane >> 2) * 8;
+  const int codes_at = Places::kRecords + tile * kStreamedRecord + lane * 16;
+  const int weights_at = Places::kRecords + tile * kStreamedRecord + 512 + (lane >> 2) * 8;
   const int scales_at = Places::kScales + (lane & 3) * 16;
   // In units of 16 bytes: the next 16 inputs are `Rows` away, the next eight rows 8.
   u32 right = (base + Places::kSums) >> 4 | (u32)Rows << 16;
@@ -279,10 +277,10 @@ FT_DEVICE void async_gemm(const AsyncGemmArgs& p, u8* memory) {
 
 }  // namespace ft::cuda
 
-#define FT_ASYNC_GEMM(Rows)                                     \
-  FT_KERNEL_SHARING(async_gemm_##Rows, AsyncGemmArgs, 384, 1) { \
-    FT_DYNAMIC(memory);                                         \
-    async_gemm<Rows>(p, memory);                                \
+#define FT_ASYNC_GEMM(Rows)                                                               \
+  FT_KERNEL_SHARING(async_gemm_##Rows, AsyncGemmArgs, kAsyncThreads + kAsyncCopiers, 1) { \
+    FT_DYNAMIC(memory);                                                                   \
+    async_gemm<Rows>(p, memory);                                                          \
   }
 
 namespace ft::cuda {

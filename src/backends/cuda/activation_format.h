@@ -1,0 +1,55 @@
+// What a product reads of its rows: floats, or 8-bit codes with a scale and a sum for each group. Everything
+// on the host that counts bytes of rows or finds a row among others does it here. A second arithmetic is a
+// Kind, its sizes, and the kernels that read it (linear_kernels.h).
+#pragma once
+
+#include "backends/cuda/arguments.h"
+#include "backends/cuda/device.h"
+
+namespace ft::cuda {
+
+struct ActivationFormat {
+  enum class Kind {
+    kFloats,  // the row matrix itself
+    kCodes    // QuantisedRowsOut: [rows][k] codes, [rows / 8][groups][kScaleFloats] scales and sums
+  };
+  Kind kind = Kind::kFloats;
+  int group = 0;  // of codes
+  bool operator==(const ActivationFormat&) const = default;
+
+  /// Beside the row matrix, for whole columns of eight rows of `cols` numbers.
+  std::int64_t code_bytes(std::int64_t rows, std::int64_t cols) const {
+    return kind == Kind::kFloats ? 0 : round_up(rows, kColumnRows) * cols;
+  }
+  std::int64_t scale_bytes(std::int64_t rows, std::int64_t cols) const {
+    return kind == Kind::kFloats ? 0 : scale_floats_before(round_up(rows, kColumnRows), cols) * 4;
+  }
+  /// Scales and sums of the rows before `row`, which begins a column.
+  std::int64_t scale_floats_before(std::int64_t row, std::int64_t cols) const {
+    return row / kColumnRows * (cols / group) * kScaleFloats;
+  }
+
+  static constexpr int kColumnRows = 8;  // of the matrix instruction
+};
+
+constexpr ActivationFormat codes_in_groups(int group) { return {ActivationFormat::Kind::kCodes, group}; }
+
+/// A row matrix that is in memory in another format than its own.
+struct HeldRow {
+  int id = -1;  // Row::id; -1: none
+  ActivationFormat format;
+  bool operator==(const HeldRow&) const = default;
+};
+
+/// Memory for rows in one format: what is there now is known where launches are made.
+struct ActivationMemory {
+  Memory codes, scales;
+
+  bool empty() const { return codes.empty() || scales.empty(); }
+  /// Rows of k codes from the beginning.
+  QuantisedRowsOut rows(int k, int group) const {
+    return {codes.at<signed char>(), scales.at<float>(), k, group};
+  }
+};
+
+}  // namespace ft::cuda

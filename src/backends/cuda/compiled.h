@@ -1,0 +1,63 @@
+// What the compiler (compiler.h) makes of a program and the executable (executable.h) runs: launches in order
+// and the memory that they point to. A second GPU runs the same kind of list on its own device. Owner: an
+// executable. Thread: the engine thread.
+#pragma once
+
+#include <array>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "backends/cuda/extra_head.h"
+#include "backends/cuda/rows.h"
+#include "backends/cuda/state.h"
+#include "backends/cuda/step_memory.h"
+#include "backends/cuda/weights.h"
+#include "program/backend.h"
+
+namespace ft::cuda {
+
+inline constexpr int kGraphRows = 64;  // steps of more rows are launched one by one: their kernels are long
+inline constexpr int kSplitRows = 32;  // steps of more rows attend without splitting the cache
+
+/// What a step's launches point to.
+struct StepPlaces {
+  const CudaState* state = nullptr;
+  const CudaRows* hidden = nullptr;
+  std::array<const CudaRows*, kMaxCaptures> captures{};
+  const CudaRows* embeddings = nullptr;
+  auto operator<=>(const StepPlaces&) const = default;
+};
+
+/// A step as its launches see it.
+struct StepRun {
+  const StepShape& shape;
+  const StepPlaces& places;
+  StepTable table;
+  float* partials;  // of attention
+  Device& device;
+};
+using Operation = std::function<void(const StepRun&)>;
+
+struct CompiledProgram {
+  std::vector<Operation> operations;
+  std::vector<int> made_for;  // by operation: its instruction
+  StepMemory step;
+  std::int64_t partial_floats = 0;  // of attention, for each row and split of the cache
+
+  // The logits and their samples; vocabulary 0: there are none.
+  std::int64_t vocabulary = 0;
+  ExtraHead columns;
+  View logits{};
+  bool samples = false;
+  SampleArgs sample_args{};  // but for the step
+
+  // What operations point to.
+  std::vector<Memory> memory;
+  std::vector<std::shared_ptr<const PackedMatrix>> packed;
+};
+
+/// Samples what `args` names, by the kernels of the kind. `rows`: with logits.
+void launch_samples(Device& device, const SampleArgs& args, DeviceSamples kind, int rows);
+
+}  // namespace ft::cuda

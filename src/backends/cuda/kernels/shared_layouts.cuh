@@ -1,0 +1,121 @@
+// The shared memory of the blocks that have dynamic shared memory: the host counts bytes with these functions
+// and kernels find their parts with them. Also the bytes of a record of packed weights (layout.cuh).
+#pragma once
+
+#include "backends/cuda/arguments.h"
+
+namespace ft::cuda {
+
+/// A record: the codes of one group of a tile, then 16 scales and biases.
+FT_ON_BOTH int record_codes(int bits, int group) { return kTileOutputs / 8 * group * bits; }
+FT_ON_BOTH int record_bytes(int bits, int group, int wide) {
+  return record_codes(bits, group) + (wide ? 128 : 64);
+}
+constexpr int kStreamedGroup = 64;  // of the linears that are made for Hopper, whose weights have 4 bits
+constexpr int kStreamedRecord = record_bytes(4, kStreamedGroup, 0);
+/// A group's codes of one row, and its scales of eight rows, take as many bytes.
+constexpr int kGroupBytes = kStreamedGroup, kGroupScaleBytes = kScaleFloats * 4;
+static_assert(kGroupBytes == kGroupScaleBytes);
+constexpr int kWarpSumBytes = 32 * 4 * 4;  // four sums a lane: a tile and eight rows
+constexpr int kBarrierBytes = 8;
+
+// ---- hopper_linear.cu: ring of records, codes of x, their scales, partial sums, barriers ----
+
+constexpr int kStreamThreads = 320, kStreamSums = 2;  // kStreamSums: buffers of partial sums in work
+
+struct StreamLayout {
+  int x, scales, sums, barriers, bytes;
+};
+/// Rows lie 64 bytes apart in banks.
+FT_ON_BOTH int stream_row_bytes(int k) { return k + 64; }
+FT_ON_BOTH StreamLayout stream_layout(const StreamArgs& p, int columns, int chunk) {
+  StreamLayout at{};
+  const int k = p.linear.groups * kStreamedGroup;  // a group's scales take as many bytes as its codes
+  at.x = p.stages * chunk * kSplitK * kStreamedRecord;
+  at.scales = at.x + p.linear.rows * stream_row_bytes(k);
+  at.sums = at.scales + columns * k;
+  at.barriers = at.sums + kStreamSums * kSplitK * kWarpSumBytes * columns;
+  at.bytes = at.barriers + kBarrierBytes * (2 * p.stages + 2 * kStreamSums + 1);
+  return at;
+}
+
+// ---- hopper_rows.cu: ring of records, a slice's codes of x, their scales, slices of tiles, barriers ----
+
+constexpr int kSplitKThreads = 352, kSplitKChunk = 3, kSplitKSums = 3;  // groups of a stage; buffers of sums
+
+struct SplitKLayout {
+  int x, x_stride, scales, sums, barriers, bytes;
+};
+/// Tiles of a warp at a time: what is read of x serves them all.
+FT_ON_BOTH int held_tiles(int columns) { return columns <= 4 ? 2 : 1; }
+FT_ON_BOTH int splitk_stage_bytes(int columns) {
+  return 8 * held_tiles(columns) * kSplitKChunk * kStreamedRecord;
+}
+/// Places are the same in all blocks of a cluster: those of the largest slice.
+FT_ON_BOTH SplitKLayout splitk_layout(const SplitKGemmArgs& p, int columns) {
+  SplitKLayout at{};
+  const int groups = slice_groups(p.linear.groups);
+  at.x = p.stages * splitk_stage_bytes(columns);
+  at.x_stride = groups * kGroupBytes + (groups % 2 == 0 ? 64 : 0);  // rows of eight lanes lie in other banks
+  at.scales = at.x + p.linear.rows * at.x_stride;
+  at.sums = at.scales + columns * groups * kGroupScaleBytes;
+  at.barriers = at.sums + kSplitKSums * kSplitK * columns * kWarpSumBytes;
+  at.bytes = at.barriers + kBarrierBytes * (2 * p.stages + 2 * kSplitKSums + 1);
+  return at;
+}
+
+// ---- gemm.cu: sums of the slices so far, then stages of a group ----
+
+constexpr int kGemmThreads = 256, kGemmTiles = 8;  // tiles of 16 outputs of a block
+
+FT_ON_BOTH int gemm_sum_bytes(int rows) { return kGemmTiles * kTileOutputs * rows * 4; }
+FT_ON_BOTH int gemm_stage_bytes(int bits, int wide, int rows) {
+  return kGemmTiles * record_bytes(bits, kStreamedGroup, wide) + rows * kGroupBytes +
+         rows / 8 * kGroupScaleBytes;
+}
+
+// ---- sm90_gemm.cu: sums of the slices so far; stages of codes of rows, their scales, records; barriers ----
+
+constexpr int kAsyncThreads = 256, kAsyncTiles = 16;                // threads that multiply; tiles of a block
+constexpr int kAsyncCopiers = 128;                                  // threads that copy
+constexpr int kMaxAsyncRows = 96;                                   // of a block
+constexpr int kSwizzledBytes = kGroupBytes + kGroupScaleBytes / 8;  // of a row and group: codes, its scales
+
+struct AsyncLayout {
+  int scales, records, stage;  // in a stage; its bytes
+  int sums, stages;            // bytes of the sums; number of stages
+  int full, empty, bytes;
+};
+FT_ON_BOTH AsyncLayout async_layout(int rows) {
+  const int room = 226 << 10, most = 8;
+  AsyncLayout at{};
+  at.scales = rows * kGroupBytes, at.records = rows * kSwizzledBytes;
+  at.stage = at.records + kAsyncTiles * kStreamedRecord, at.sums = kAsyncThreads * rows * 4;
+  at.stages = (room - at.sums) / at.stage < most ? (room - at.sums) / at.stage : most;
+  at.full = at.sums + at.stages * at.stage, at.empty = at.full + kBarrierBytes * at.stages;
+  at.bytes = at.empty + kBarrierBytes * at.stages;
+  return at;
+}
+
+// ---- attend.cu: queries, scores, weights and factors; then stages of keys and values ----
+
+FT_ON_BOTH int attend_block_bytes(int dims, int tiles) {
+  return tiles * kQueryTile * ((dims + 8) * 2 + (kCacheRows + 4) * 4 + (kCacheRows + 8) * 2 + 8);
+}
+FT_ON_BOTH int attend_stage_bytes(int dims) { return 2 * kCacheRows * (dims + 8) * 2; }
+
+// ---- mixture.cu, mixture_down: sums, codes of inner rows, their scales ----
+
+struct MixtureLayout {
+  int line, codes, scales, bytes;  // line: bytes of a row's codes; scales: from the codes on
+};
+/// `slots`: inner rows; `groups`: of the longest one.
+FT_ON_BOTH MixtureLayout mixture_layout(int slots, int groups) {
+  MixtureLayout at{};
+  at.line = groups * kGroupBytes + 64;
+  at.codes = kMixtureHeld * kSplitK * kWarpSumBytes, at.scales = slots * at.line;
+  at.bytes = at.codes + at.scales + slots * groups * 8;
+  return at;
+}
+
+}  // namespace ft::cuda
