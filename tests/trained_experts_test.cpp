@@ -36,7 +36,7 @@ class TrainedExperts : public testing::TestWithParam<const char*> {
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
     ASSERT_TRUE(model_.mtp.has_value()) << model_.mtp_head.sentence;
-    backend_ = std::move(*make_backend({GetParam(), 2, "auto"}));
+    backend_ = std::move(*make_backend({GetParam(), 2}));
     DecoderOptions options;
     options.context = 640;
     options.prefill_chunk = 64;

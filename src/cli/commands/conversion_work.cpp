@@ -107,7 +107,7 @@ Result<Side> measure_side(const std::string& directory, const std::vector<std::i
   if (!model.ok()) return model_error(model.error());
   BackendOptions options;
   options.threads = threads;
-  options.activations = 16;  // rounded activations would hide what rounded weights do
+  options.settings = {{"activations", 16}};  // rounded activations would hide what rounded weights do
   FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(options));
   Side side;
   if (is_reference) {
