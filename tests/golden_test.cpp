@@ -24,12 +24,6 @@ constexpr std::size_t kRefRows = 96;  // rows of a prompt on ref without FORETOK
 
 bool full() { return std::getenv("FORETOKEN_FULL") != nullptr; }
 
-Json read_json(const fs::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return Json::parse(file);
-}
-
 struct Set {
   std::string name;
   std::string golden;

@@ -4,7 +4,6 @@
 // moves logits much, so the golden files say how far (`tie_effect`) and where (`near_ties`).
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -17,12 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
-
-Json read_json(const fs::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return Json::parse(file);
-}
 
 class TrainedExperts : public testing::TestWithParam<const char*> {
  protected:
