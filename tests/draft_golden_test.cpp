@@ -2,7 +2,6 @@
 // in the repository: FORETOKEN_TRAINED names the folder that holds them, without it these tests are skipped.
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -14,12 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
-
-Json read_json(const fs::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return Json::parse(file);
-}
 
 struct Case {
   const char* backend;

@@ -4,7 +4,6 @@
 // the SmolLM2 model; without them these tests are skipped.
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -17,12 +16,6 @@ namespace {
 
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
-
-Json read_json(const fs::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return Json::parse(file);
-}
 
 class Eagle3Golden : public testing::TestWithParam<const char*> {
  protected:

@@ -4,11 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <nlohmann/json_fwd.hpp>
 
 #include "speculation/decoder.h"
 
 namespace ft::test {
+
+template <class Json = nlohmann::json>
+Json read_json(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  EXPECT_TRUE(file.good()) << path;
+  return Json::parse(file);
+}
 
 inline constexpr double kRefError = 2e-3;  // error of a logit, ref against float32 transformers
 

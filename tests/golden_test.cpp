@@ -24,17 +24,11 @@ constexpr std::size_t kRefRows = 96;  // rows of a prompt on ref without FORETOK
 
 bool full() { return std::getenv("FORETOKEN_FULL") != nullptr; }
 
-Json read_json(const fs::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return Json::parse(file);
-}
-
 struct Set {
   std::string name;
   std::string golden;
   double cpu_margin;    // margin of the reference over its second choice from which cpu must agree
-  int activations = 0;  // of cpu; 16: routes of random weights differ otherwise
+  int activations = 8;  // of cpu; 16: routes of random weights differ otherwise
 };
 
 struct Case {
@@ -98,8 +92,9 @@ class Golden : public testing::TestWithParam<Case> {
     Result<Model> model = load_model(folder, {.draft_bits = 0});
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
+    const BackendSettings settings = {{"activations", GetParam().set.activations}};
     Result<std::unique_ptr<Backend>> backend =
-        make_backend({.name = GetParam().backend, .threads = 2, .activations = GetParam().set.activations});
+        make_backend({.name = GetParam().backend, .threads = 2, .settings = settings.optional()});
     if (GetParam().backend == "cuda" && !backend.ok()) GTEST_SKIP() << backend.error().message;
     backend_ = std::move(*backend);
     DecoderOptions options;
@@ -233,7 +228,7 @@ std::vector<Case> cases() {
   for (const char* backend : {"ref", "cpu", "cuda"}) {
     all.push_back({backend, {"odd", "tests/golden/odd/golden", 0.1}});
     const int activations =
-        std::string_view(backend) == "cuda" ? 0 : 16;  // it keeps float32 for plain weights
+        std::string_view(backend) == "cuda" ? 8 : 16;  // it keeps float32 for plain weights
     all.push_back({backend, {"odd_experts", "tests/golden/odd_experts/golden", 0.1, activations}});
     all.push_back({backend, {"shipped", "tests/golden/model/shipped", 0.25}});
     all.push_back({backend, {"bf16", "/qwen3.5-tiny/golden", 0.1}});
@@ -286,7 +281,7 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
     Result<Model> model = load_model("assets/qwen3.5-tiny", {.draft_bits = 0});
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
-    backend_ = std::move(*make_backend({.name = "cpu", .threads = 2, .kv_bits = kv_bits_}));
+    backend_ = std::move(*make_backend({.name = "cpu", .threads = 2, .settings = {{"kv-bits", kv_bits_}}}));
     constexpr int kRows = 128;
     const StateOptions memory{1, static_cast<int>(kWindow) / kBlockRows};
     for (const Program* program : {&model_.target, &*model_.mtp}) {

@@ -28,7 +28,7 @@ class ImageExactness : public testing::Test {
   }
 
   std::unique_ptr<Decoder> decoder(int threads, int slots = 2) {
-    backend_ = std::move(*make_backend({"cpu", threads, "auto"}));
+    backend_ = std::move(*make_backend({"cpu", threads}));
     DecoderOptions options;
     options.slots = slots, options.context = 256, options.cache_bytes = 64 << 20;
     return std::move(*Decoder::make(*backend_, model_, options));
@@ -123,7 +123,7 @@ TEST_F(ImageExactness, ASnapshotServesAnotherQuestionWithoutReadingTheImageAgain
 }
 
 TEST_F(ImageExactness, APromptHasALimitedNumberOfImageTokens) {
-  backend_ = std::move(*make_backend({"cpu", 1, "auto"}));
+  backend_ = std::move(*make_backend({"cpu", 1}));
   DecoderOptions options;
   options.slots = 1, options.context = 20'000;
   const auto decoder = std::move(*Decoder::make(*backend_, model_, options));

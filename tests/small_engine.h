@@ -33,7 +33,7 @@ class EngineTest : public testing::Test {
   void load(int kv_bits = 16) {
     model_ = std::make_unique<Model>(std::move(*load_model(kModel)));
     tokenizer_ = std::make_unique<Tokenizer>(std::move(*Tokenizer::load(kModel)));
-    backend_ = std::move(*make_backend({.kv_bits = kv_bits}));
+    backend_ = std::move(*make_backend({.settings = {{"kv-bits", kv_bits}}}));
   }
 
   static EngineOptions options() {

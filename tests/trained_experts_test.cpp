@@ -4,7 +4,6 @@
 // moves logits much, so the golden files say how far (`tie_effect`) and where (`near_ties`).
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -18,12 +17,6 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-Json read_json(const fs::path& path) {
-  std::ifstream file(path);
-  EXPECT_TRUE(file.good()) << path;
-  return Json::parse(file);
-}
-
 class TrainedExperts : public testing::TestWithParam<const char*> {
  protected:
   static constexpr double kCpuMargin = 0.5;  // bf16 activations decide some routes otherwise
@@ -36,7 +29,7 @@ class TrainedExperts : public testing::TestWithParam<const char*> {
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
     ASSERT_TRUE(model_.mtp.has_value()) << model_.mtp_head.sentence;
-    backend_ = std::move(*make_backend({GetParam(), 2, "auto"}));
+    backend_ = std::move(*make_backend({GetParam(), 2}));
     DecoderOptions options;
     options.context = 640;
     options.prefill_chunk = 64;

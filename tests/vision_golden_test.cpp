@@ -81,7 +81,7 @@ class VisionGolden : public testing::TestWithParam<Case> {
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
     ASSERT_TRUE(model_.vision) << model_.vision_problem;
-    Result<std::unique_ptr<Backend>> backend = make_backend({GetParam().backend, 2, "auto"});
+    Result<std::unique_ptr<Backend>> backend = make_backend({GetParam().backend, 2});
     if (GetParam().backend == "cuda" && !backend.ok()) GTEST_SKIP() << backend.error().message;
     backend_ = std::move(*backend);
     DecoderOptions options;

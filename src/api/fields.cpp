@@ -62,6 +62,11 @@ std::string kind_of(const Json& value) {
 
 std::string dump(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+void add_frame(std::string_view name, const Json& data, std::string& out) {
+  if (!name.empty()) (out += "event: ").append(name) += '\n';
+  (out += "data: ").append(dump(data)) += "\n\n";
+}
+
 std::string Fields::at(std::string_view name) const {
   return path_.empty() ? std::string(name) : fmt::format("{}.{}", path_, name);
 }

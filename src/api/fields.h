@@ -51,5 +51,7 @@ class Fields {
 std::string kind_of(const Json& value);
 /// Compact JSON text; invalid UTF-8 becomes U+FFFD.
 std::string dump(const Json& value);
+/// Appends a server-sent event; its name may be empty.
+void add_frame(std::string_view name, const Json& data, std::string& out);
 
 }  // namespace ft::api

@@ -10,6 +10,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "api/caller.h"
@@ -33,12 +34,27 @@ class AnswerWriter {
  public:
   virtual ~AnswerWriter() = default;
   /// The form that the client receives.
-  virtual std::string id() const = 0;
+  std::string id() const { return prefix_ + meta_.id; }
   virtual void begin(std::string& out) = 0;
   virtual void add(std::size_t choice, const Event& event, std::string& out) = 0;
-  virtual void keep_alive(std::string& out) = 0;
+  virtual void keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
   virtual void end(std::string& out) = 0;
   virtual HttpResponse reply() = 0;
+
+ protected:
+  /// `model_info` must outlive the writer. `named`: the model as the request names it, or empty.
+  AnswerWriter(const char* prefix, const ModelInfo& model_info, const std::string& named, ResponseMeta meta)
+      : model_info_(model_info),
+        model_(named.empty() ? model_info.id : named),
+        meta_(std::move(meta)),
+        prefix_(prefix) {}
+
+  const ModelInfo& model_info_;
+  const std::string model_;
+  const ResponseMeta meta_;
+
+ private:
+  const char* prefix_;
 };
 
 /// One HTTP exchange that decodes: the writer of its answer, and its requests in order of choices.

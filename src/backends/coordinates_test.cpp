@@ -15,8 +15,7 @@ class Coordinated : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
     const bool host = GetParam() == "ref" || GetParam() == "cpu";
-    auto backend =
-        host ? make_backend({.name = GetParam(), .threads = 2, .isa = "auto"}) : cuda_on(GetParam());
+    auto backend = host ? make_backend({.name = GetParam(), .threads = 2}) : cuda_on(GetParam());
     if (!host && !backend.ok()) GTEST_SKIP() << backend.error().message;
     backend_ = std::move(*backend);
     table_ = random_.plain(Format::kF32, kVocabulary, kWidth, 1);

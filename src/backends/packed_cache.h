@@ -18,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/registry.h"
+#include "backends/options.h"
 #include "base/mapped_file.h"
 #include "base/result.h"
 #include "base/thread_pool.h"

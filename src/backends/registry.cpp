@@ -1,6 +1,8 @@
 #include "backends/registry.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <span>
 
 #include "backends/cpu/backend.h"
 #include "backends/cuda/backend.h"
@@ -9,8 +11,94 @@
 #include "format/out_of_memory.h"
 
 namespace ft {
+namespace {
 
-std::vector<std::string> backend_names() { return {"cpu", "cuda", "metal", "metal-twin", "ref"}; }
+/// In the order of names and of flags in --help.
+std::span<const BackendKind> kinds() {
+  static const std::vector<BackendKind> all = {cpu_backend(), cuda_backend(), metal_backend(),
+                                               metal_twin_backend(), ref_backend()};
+  return all;
+}
+
+const BackendKind* find_kind(std::string_view name) {
+  const auto found = std::ranges::find(kinds(), name, &BackendKind::name);
+  return found == kinds().end() ? nullptr : &*found;
+}
+
+const BackendFlag* find_flag(const BackendKind& kind, std::string_view flag) {
+  const auto found = std::ranges::find(kind.flags, flag, &BackendFlag::name);
+  return found == kind.flags.end() ? nullptr : &*found;
+}
+
+/// No backend goes another way by this value.
+bool is_usual(const BackendSetting& setting) {
+  return std::ranges::any_of(kinds(), [&](const BackendKind& kind) {
+    const BackendFlag* flag = find_flag(kind, setting.flag);
+    return flag != nullptr && flag->usual_value == setting.value;
+  });
+}
+
+Error foreign_flag(const BackendKind& kind, const std::string& flag) {
+  std::vector<std::string_view> others;
+  for (const BackendKind& other : kinds()) {
+    if (find_flag(other, flag) != nullptr) others.push_back(other.name);
+  }
+  return {Code::kInvalid,
+          fmt::format("{} backend: it has no --{}; omit the flag{}{}", kind.name, flag,
+                      others.empty() ? "" : ", or use --backend ", fmt::join(others, " or "))};
+}
+
+/// Good values, and no required setting that the backend lacks.
+Status check_settings(const BackendKind& kind, const BackendSettings& settings) {
+  for (const BackendSetting& setting : settings.all()) {
+    if (is_usual(setting)) continue;
+    const BackendFlag* flag = find_flag(kind, setting.flag);
+    if (flag == nullptr && setting.required) return foreign_flag(kind, setting.flag);
+    if (flag == nullptr) continue;
+    if (const Status good = flag->check(setting.value); !good.ok()) {
+      return Error{Code::kInvalid,
+                   fmt::format("{} backend: --{}: {}", kind.name, setting.flag, good.error().message)};
+    }
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Backend>> make(const BackendKind& kind, const BackendOptions& options) {
+  FT_TRY(check_settings(kind, options.settings));
+  return format::with_memory_guard("start", fmt::format("{} backend", kind.name),
+                                   [&] { return kind.make(options); });
+}
+
+/// The cpu backend, which settings of the GPU do not concern.
+Result<std::unique_ptr<Backend>> fall_back(BackendOptions options) {
+  options.settings = options.settings.optional();
+  return make(*find_kind("cpu"), options);
+}
+
+/// Whether a GPU goes by every setting; without that, auto takes the processor.
+bool gpu_takes(BackendSettings settings) {
+  for (const BackendSetting& setting : std::vector(settings.all().begin(), settings.all().end()))
+    settings.set({setting.flag, setting.value});  // all of them required
+  return check_settings(*find_kind(gpu_backend()), settings).ok();
+}
+
+}  // namespace
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const BackendKind& kind : kinds()) names.emplace_back(kind.name);
+  return names;
+}
+
+std::vector<BackendFlag> backend_flags() {
+  std::vector<BackendFlag> flags;
+  for (const BackendKind& kind : kinds()) {
+    for (const BackendFlag& flag : kind.flags) {
+      if (std::ranges::find(flags, flag.name, &BackendFlag::name) == flags.end()) flags.push_back(flag);
+    }
+  }
+  return flags;
+}
 
 const char* gpu_backend() {
 #ifdef __APPLE__
@@ -20,14 +108,6 @@ const char* gpu_backend() {
 #endif
 }
 
-namespace {
-
-Result<std::unique_ptr<Backend>> make_cuda(const BackendOptions& options) {
-  return format::with_memory_guard("start", "cuda backend", [&] { return make_cuda_backend(options); });
-}
-
-}  // namespace
-
 Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
                                                 Result<std::unique_ptr<Backend>> gpu) {
   Status good = gpu.ok() ? Status() : Status(gpu.error());
@@ -36,35 +116,20 @@ Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
   if (good.error().code == Code::kInvalid) return good.error();  // a GPU that was asked for by number
   if (good.error().code != Code::kNotFound && options.notice)
     options.notice("--backend auto falls back to the CPU: " + good.error().message);
-  return make_cpu_backend(options);
+  return fall_back(options);
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
-  if (options.name == "ref") {
-    if (options.kv_bits == 8) {
-      return Error{Code::kInvalid,
-                   "ref backend: it stores keys and values in float32; --kv-bits 8 needs --backend cpu"};
-    }
-    using Made = Result<std::unique_ptr<Backend>>;
-    return format::with_memory_guard("start", "ref backend", []() -> Made { return make_ref_backend(); });
-  }
-  if (options.name == "cpu") return make_cpu_backend(options);
-  if (options.name == "cuda") return make_cuda(options);
-  if (options.name == "metal" || options.name == "metal-twin") {
-    return format::with_memory_guard("start", "metal backend", [&] {
-      return options.name == "metal" ? make_metal_backend(options) : make_metal_twin_backend(options);
-    });
-  }
   if (options.name == "auto") {
-    const bool only_cpu = options.isa != "auto" || options.activations == 16;
-    if (only_cpu) return make_cpu_backend(options);
-    BackendOptions gpu = options;
-    gpu.name = gpu_backend();
-    return choose_backend(options, make_backend(gpu));
+    if (!gpu_takes(options.settings)) return fall_back(options);
+    return choose_backend(options, make(*find_kind(gpu_backend()), options));
   }
-  return Error{
-      Code::kInvalid,
-      fmt::format("backend '{}' is unknown; choose auto, cpu, cuda, metal, metal-twin or ref", options.name)};
+  if (const BackendKind* kind = find_kind(options.name)) return make(*kind, options);
+  std::vector<std::string> names = backend_names();
+  const std::string last = names.back();
+  names.pop_back();
+  return Error{Code::kInvalid, fmt::format("backend '{}' is unknown; choose auto, {} or {}", options.name,
+                                           fmt::join(names, ", "), last)};
 }
 
 }  // namespace ft

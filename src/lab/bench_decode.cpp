@@ -189,7 +189,7 @@ Status DecodeBench::plain_chunks() {
   figures_.context_first = static_cast<std::int64_t>(plain_->tokens.size());
   figures_.context_last = figures_.context_first + static_cast<std::int64_t>(plan_.cycles) * plan_.tokens;
   figures_.bytes_per_token = static_cast<double>(bytes_per_token(
-      loaded_.model.target, (figures_.context_first + figures_.context_last) / 2, loaded_.kv_bits));
+      loaded_.model.target, (figures_.context_first + figures_.context_last) / 2, loaded_.backend));
   for (int cycle = 0; cycle < plan_.cycles; ++cycle) {
     const double before = probe_.gb_per_s();
     FT_ASSIGN(const double ms, timed_plain(plan_.tokens));

@@ -66,7 +66,7 @@ Result<std::vector<RoundCosts>> measure_rounds(const MeasuredModel& loaded, std:
     if (context > longest && !all.empty()) break;
     const double before = probe.gb_per_s();
     FT_ASSIGN(RoundCosts costs, at_context(*decoder, context, stopped));
-    const double bytes = static_cast<double>(bytes_per_token(loaded.model.target, context, loaded.kv_bits));
+    const double bytes = static_cast<double>(bytes_per_token(loaded.model.target, context, loaded.backend));
     costs.limit_ms = bytes / std::max(before, probe.gb_per_s()) * 1e-6;
     all.push_back(std::move(costs));
   }

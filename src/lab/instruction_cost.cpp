@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "models/model.h"
+#include "timeline/timeline.h"
 
 namespace ft {
 namespace {
@@ -49,18 +49,28 @@ std::string instruction_label(const Instruction& instruction) {
 
 std::int64_t instruction_bytes(const Instruction& instruction) { return cost_of(instruction).bytes; }
 
-std::int64_t cache_bytes(const Instruction& instruction, std::int64_t context, int kv_bits) {
+std::int64_t cache_bytes(const Instruction& instruction, std::int64_t context, const Backend& backend) {
   const Cost cost = cost_of(instruction);
   if (cost.cached_heads == 0) return 0;
-  return context * 2 * cost.cached_heads * kv_row_bytes(cost.cached_dim, kv_bits);
+  StateLayout layout;
+  layout.caches = {{cost.cached_heads, cost.cached_dim}};
+  return context * backend.limits(layout).block_bytes / kBlockRows;
 }
 
-std::int64_t bytes_per_token(const Program& program, std::int64_t context, int kv_bits) {
+std::int64_t bytes_per_token(const Program& program, std::int64_t context, const Backend& backend) {
   std::int64_t bytes = 0;
   for (const Instruction& instruction : program.instructions()) {
-    bytes += instruction_bytes(instruction) + cache_bytes(instruction, context, kv_bits);
+    bytes += instruction_bytes(instruction) + cache_bytes(instruction, context, backend);
   }
   return bytes;
+}
+
+std::int64_t sequence_bytes(const Program& program, std::int64_t context, const Backend& backend) {
+  Occupancy one;
+  one.blocks = (context + kBlockRows - 1) / kBlockRows;
+  one.window_blocks = TimelinePool::window_blocks(backend.limits(program.layout()).sliding_window_part, 0);
+  const ProgramMemory memory = backend.memory_for(program, one);
+  return memory.key_values + memory.states;
 }
 
 }  // namespace ft

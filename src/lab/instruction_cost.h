@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "program/backend.h"
 #include "program/program.h"
 
 namespace ft {
@@ -12,10 +13,12 @@ std::string instruction_label(const Instruction& instruction);
 /// Min bytes that one step reads and writes, as stored: weights and recurrent state (float32). Excludes keys
 /// and values (cache_bytes).
 std::int64_t instruction_bytes(const Instruction& instruction);
-/// Bytes of keys and values that a row reads at `context` positions with `kv_bits` per element; 0 without
+/// Bytes of keys and values that a row reads at `context` positions in the backend's format; 0 without
 /// attention.
-std::int64_t cache_bytes(const Instruction& instruction, std::int64_t context, int kv_bits);
+std::int64_t cache_bytes(const Instruction& instruction, std::int64_t context, const Backend& backend);
 /// Bytes that decoding one token must move at `context` positions; bandwidth divided by it limits tokens/s.
-std::int64_t bytes_per_token(const Program& program, std::int64_t context, int kv_bits);
+std::int64_t bytes_per_token(const Program& program, std::int64_t context, const Backend& backend);
+/// Bytes of keys, values and recurrent state of one sequence of `context` tokens.
+std::int64_t sequence_bytes(const Program& program, std::int64_t context, const Backend& backend);
 
 }  // namespace ft

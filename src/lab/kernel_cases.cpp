@@ -100,7 +100,7 @@ Result<KernelCase> own_shape(const std::string& text) {
 }
 
 /// The cost of a case, computed from a program with one copy.
-void weigh(KernelCase& kernel, const KernelFilter& filter) {
+void weigh(KernelCase& kernel, const KernelFilter& filter, const Backend& backend) {
   SynthPool nothing(0);
   if (!kernel.outputs.empty()) {
     double elements = 0;
@@ -121,7 +121,7 @@ void weigh(KernelCase& kernel, const KernelFilter& filter) {
     const Program program = kernel_program(kernel, 1, nothing);
     const Instruction& instruction = program.instructions().back();
     kernel.memory_bytes = static_cast<double>(instruction_bytes(instruction) +
-                                              cache_bytes(instruction, filter.context, filter.kv_bits));
+                                              cache_bytes(instruction, filter.context, backend));
     const std::string label = instruction_label(instruction);
     kernel.shape = label.substr(label.find(' ') + 1);
     if (kernel.instruction == "attend") kernel.shape += fmt::format(" at {}", filter.context);
@@ -232,7 +232,7 @@ std::vector<std::string> kernel_formats() {
   return {"2", "3", "4", "5", "6", "8", "mxfp4", "mxfp8", "nvfp4", "bf16", "f16", "f32"};
 }
 
-Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter) {
+Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter, const Backend& backend) {
   std::vector<KernelCase> bare;
   const std::vector<std::string> roles = kernel_roles();
   std::vector<std::string> named;  // entries of filter.shapes that are roles
@@ -263,7 +263,7 @@ Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter) {
     const bool weighted = !kernel.outputs.empty();
     for (const std::string& format : weighted ? filter.formats : std::vector<std::string>{kNoWeights}) {
       kernel.format = weighted ? read_format(format, filter.group) : KernelFormat{kNoWeights, {}, 0, 0};
-      weigh(kernel, filter);
+      weigh(kernel, filter, backend);
       cases.push_back(kernel);
     }
   }

@@ -8,6 +8,7 @@
 
 #include "models/synthetic/pool.h"
 #include "models/synthetic/shapes.h"
+#include "program/backend.h"
 #include "program/program.h"
 
 namespace ft {
@@ -17,7 +18,6 @@ struct KernelFilter {
   std::vector<std::string> instructions, models, shapes, formats;
   int group = 64;              // group size of affine formats
   std::int64_t context = 512;  // context positions
-  int kv_bits = 16;            // KV-cache precision
 };
 
 /// A weight format: "4", "8" ... (affine bits), "mxfp4", "mxfp8", "nvfp4", "bf16", "f16", "f32".
@@ -45,7 +45,8 @@ std::vector<std::string> kernel_instructions();
 std::vector<std::string> kernel_roles();
 std::vector<std::string> kernel_formats();
 
-Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter);
+/// `backend`: its KV cache counts in the bytes of attention.
+Result<std::vector<KernelCase>> kernel_cases(const KernelFilter& filter, const Backend& backend);
 
 /// A program with `copies` copies of the instruction of `kernel`.
 Program kernel_program(const KernelCase& kernel, int copies, SynthPool& pool);

@@ -16,10 +16,12 @@ KernelFilter tiny(std::vector<std::string> formats) {
   return filter;
 }
 
+std::unique_ptr<Backend> host() { return std::move(make_backend({.name = "cpu", .threads = 1}).value()); }
+
 TEST(KernelCases, EveryRoleIsAProgramOfItsInstruction) {
   KernelFilter filter = tiny({"4"});
   filter.models.emplace_back("tiny-experts");
-  const auto cases = kernel_cases(filter);
+  const auto cases = kernel_cases(filter, *host());
   ASSERT_TRUE(cases.ok()) << cases.error().message;
   SynthPool pool(0);
   std::set<std::string> roles;
@@ -36,10 +38,10 @@ TEST(KernelCases, EveryRoleIsAProgramOfItsInstruction) {
 TEST(KernelCases, EveryFormatRunsOnTheCpu) {
   KernelFilter filter = tiny(kernel_formats());
   filter.shapes = {"96x128"};
-  const auto cases = kernel_cases(filter);
+  const auto cases = kernel_cases(filter, *host());
   ASSERT_TRUE(cases.ok()) << cases.error().message;
   ASSERT_EQ(cases->size(), kernel_formats().size());
-  const auto backend = std::move(make_backend({.name = "cpu", .threads = 1}).value());
+  const auto backend = host();
   KernelBench bench(*backend, 1, 1, 40);
   std::vector<KernelFigures> all;
   for (const KernelCase& kernel : *cases) {
@@ -56,7 +58,7 @@ TEST(KernelCases, EveryFormatRunsOnTheCpu) {
 TEST(KernelCases, BytesAreThoseOfTheStoredWeights) {
   KernelFilter filter = tiny({"4", "8", "bf16"});
   filter.shapes = {"10x64"};
-  const auto cases = kernel_cases(filter);
+  const auto cases = kernel_cases(filter, *host());
   ASSERT_TRUE(cases.ok());
   EXPECT_EQ(cases->at(0).memory_bytes, 10 * (32 + 4));
   EXPECT_EQ(cases->at(1).memory_bytes, 10 * (64 + 4));
@@ -66,14 +68,14 @@ TEST(KernelCases, BytesAreThoseOfTheStoredWeights) {
 TEST(KernelCases, FiltersLeaveWhatTheyName) {
   KernelFilter filter = tiny({"4"});
   filter.instructions = {"linear"}, filter.shapes = {"down", "attend"};
-  const auto cases = kernel_cases(filter);
+  const auto cases = kernel_cases(filter, *host());
   ASSERT_TRUE(cases.ok());
   ASSERT_EQ(cases->size(), 1U);
   EXPECT_EQ(cases->front().role, "down");
   filter.instructions = {"norm"};
-  EXPECT_FALSE(kernel_cases(filter).ok());
+  EXPECT_FALSE(kernel_cases(filter, *host()).ok());
   filter.shapes = {"12x"};
-  const auto wrong = kernel_cases(filter);
+  const auto wrong = kernel_cases(filter, *host());
   ASSERT_FALSE(wrong.ok());
   EXPECT_NE(wrong.error().message.find("gate_up"), std::string::npos) << wrong.error().message;
 }

@@ -13,7 +13,6 @@ struct MeasuredModel {
   const Model& model;
   const Tokenizer* tokenizer = nullptr;  // null: tokens are not decoded
   const ChatFormat* chat_format = &kPlainFormat;
-  int kv_bits = 16;
   int threads = 0;  // of the backend and the bandwidth probe
 };
 

@@ -138,23 +138,4 @@ std::string draft_vocabulary_text(const Model& model) {
   return text;
 }
 
-std::int64_t state_bytes(const Program& program, std::int64_t context, int kv_bits) {
-  const std::int64_t blocks = (context + kBlockRows - 1) / kBlockRows;
-  std::int64_t floats = 0;
-  std::int64_t cached = 0;
-  for (const auto& cache : program.layout().caches) {
-    // A window, a block that may begin before it and one that a fork may begin in.
-    const std::int64_t kept = (cache.sliding_window + kBlockRows - 1) / kBlockRows + 2;
-    const std::int64_t held = cache.sliding_window > 0 ? std::min(blocks, kept) : blocks;
-    cached += 2 * held * kBlockRows * cache.kv_heads * kv_row_bytes(cache.head_dim, kv_bits);
-  }
-  for (const auto& delta : program.layout().deltas) {
-    const std::int64_t width = static_cast<std::int64_t>(delta.value_heads) * delta.value_dim;
-    const std::int64_t keys = static_cast<std::int64_t>(delta.key_heads) * delta.key_dim;
-    floats += width * delta.key_dim + 2 * kMaxTapeRows * (width + keys + delta.value_heads);
-  }
-  for (const auto& conv : program.layout().conv_states) floats += std::int64_t{kRing} * conv.width;
-  return floats * std::int64_t{4} + cached;
-}
-
 }  // namespace ft

@@ -113,14 +113,4 @@ Result<Model> load_model(const std::string& directory, const LoadOptions& option
 Result<Model> make_model(const std::string& name, const format::ConfigFiles& files,
                          format::Checkpoint checkpoint, const LoadOptions& options);
 
-/// Bytes of the key or value of one position and one attention head of `width`: float16, or 8-bit codes and
-/// their scale.
-constexpr std::int64_t kv_row_bytes(std::int64_t width, int kv_bits) {
-  return kv_bits == 8 ? width + std::int64_t{sizeof(float)} : 2 * width;
-}
-
-/// Bytes of key/value cache and recurrent state of one sequence of `context` tokens, with keys and values in
-/// the cpu backend's format.
-std::int64_t state_bytes(const Program& program, std::int64_t context, int kv_bits);
-
 }  // namespace ft

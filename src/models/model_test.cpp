@@ -245,17 +245,5 @@ TEST_F(ModelTest, YarnWithItsOwnCorrectionRangeIsThatOfTransformers) {
                      1.25F);
 }
 
-TEST_F(ModelTest, StateGrowsByBlocksAndCountsEveryLayer) {
-  const Result<Model> model = load_model(test::kOddModel);
-  ASSERT_TRUE(model.ok());
-  // Two attention layers with one head of 32 each; keys and values in float16, or as codes with a float
-  // scale.
-  const auto bytes = [&](int context, int bits) { return state_bytes(model->target, context, bits); };
-  EXPECT_EQ(bytes(33, 16) - bytes(32, 16), 2 * 2 * kBlockRows * 32 * 2);
-  EXPECT_EQ(bytes(33, 8) - bytes(32, 8), 2 * 2 * kBlockRows * (32 + 4));
-  EXPECT_EQ(bytes(32, 16), bytes(1, 16));
-  EXPECT_GT(bytes(1, 16), 3 * 3 * 48 * 32 * 4) << "three recurrent layers";
-}
-
 }  // namespace
 }  // namespace ft

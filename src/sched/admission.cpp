@@ -8,28 +8,6 @@
 namespace ft {
 namespace {
 
-std::int64_t positions_of(std::int64_t context, int max_depth) {
-  return Decoder::blocks_of(context, max_depth) * std::int64_t{kBlockRows};
-}
-
-/// Upper bound of the activation rows: every row of the list at its full width. A backend's plan overlays
-/// them and needs about half.
-std::int64_t scratch_of(const Program& program, std::int64_t rows, std::int64_t logit_rows) {
-  struct Widths final : Describer {
-    void writes(Row, int width, Granularity) override { written += width; }
-    void writes_logits(std::int64_t columns) override { logits = columns; }
-    std::int64_t written = 0, logits = 0;
-  } widths;
-  std::int64_t widest = 0;
-  for (const Instruction& instruction : program.instructions()) {
-    widths.written = 0;
-    describe(instruction, widths);
-    widest = std::max(widest, widths.written);
-  }
-  constexpr std::int64_t kLive = 6;  // rows of that width alive at once, with their conversions
-  return static_cast<std::int64_t>(sizeof(float)) * (kLive * widest * rows + widths.logits * logit_rows);
-}
-
 double gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) * 1e-9; }
 
 }  // namespace
@@ -37,38 +15,31 @@ double gigabytes(std::int64_t bytes) { return static_cast<double>(bytes) * 1e-9;
 MemoryReport memory_needed(const Backend& backend, const Model& model, const DecoderOptions& asked) {
   const DecoderOptions options = Decoder::resolved(asked, backend, model);
   MemoryReport report;
-  const std::int64_t positions = positions_of(options.context, options.max_depth) * options.slots;
-  std::int64_t block_bytes = 0;
+  Occupancy use;
+  use.slots = options.slots, use.blocks = Decoder::blocks_of(options.context, options.max_depth);
+  use.logit_rows = std::int64_t{options.slots} * (options.max_depth + 1);
+  use.rows = std::max<std::int64_t>(options.prefill_chunk, use.logit_rows);
   const auto add = [&](const Program& program) {
-    const Limits one = backend.limits(program.layout());
-    block_bytes += one.block_bytes;
-    report.states += one.slot_bytes * options.slots;
-    report.weights += program.bytes_held();
-    report.scratch +=
-        scratch_of(program, std::max(options.prefill_chunk, options.slots * (options.max_depth + 1)),
-                   options.slots * (options.max_depth + 1));
+    const ProgramMemory memory = backend.memory_for(program, use);
+    report.weights += memory.weights, report.key_values += memory.key_values;
+    report.states += memory.states, report.scratch += memory.scratch;
   };
-  add(model.target);
-  // The windowed part of a slot has a constant size, so it counts as state and not with the context.
-  const SlidingWindowPart windows = backend.limits(model.target.layout()).sliding_window_part;
-  const int held =
-      std::min(Decoder::blocks_of(options.context, options.max_depth),
-               TimelinePool::window_blocks(windows, std::max(options.prefill_chunk, kMaxDraftTokens + 1)));
-  block_bytes -= windows.block_bytes;
-  report.states += windows.block_bytes * held * options.slots;
   for (const Program* network : drafter_networks(model)) add(*network);
+  // Only the target's timelines release their windowed parts.
+  use.window_blocks = TimelinePool::window_blocks(backend.limits(model.target.layout()).sliding_window_part,
+                                                  std::max(options.prefill_chunk, kMaxDraftTokens + 1));
+  add(model.target);
   if (model.vision) {
     report.weights += model.vision->tower.bytes_per_step() + model.vision->merger.bytes_per_step();
-    report.scratch += image_bytes(model, options);
+    report.scratch += image_bytes(backend, model, options);
   }
   report.scratch += options.recall_bytes;
-  report.context_bytes = block_bytes * options.slots / kBlockRows;
-  report.key_values = block_bytes * (positions / kBlockRows);
+  report.context_bytes = report.key_values / (use.blocks * kBlockRows);
   report.cache = options.cache_bytes;
   return report;
 }
 
-std::int64_t image_bytes(const Model& model, const DecoderOptions& options) {
+std::int64_t image_bytes(const Backend& backend, const Model& model, const DecoderOptions& options) {
   if (!model.vision) return 0;
   const VisionModel& vision = *model.vision;
   const images::Settings& settings = vision.settings;
@@ -79,7 +50,10 @@ std::int64_t image_bytes(const Model& model, const DecoderOptions& options) {
   const std::int64_t floats = patches * (vision.patch_width() + kRowsOfWidth * vision.width) +
                               std::int64_t{model.facts.width} * options.slots *
                                   std::min<std::int64_t>(options.context, kMaxImageTokens);
-  return scratch_of(vision.tower, patches, 0) + scratch_of(vision.merger, tokens, 0) +
+  const auto scratch = [&](const Program& program, std::int64_t rows) {
+    return backend.memory_for(program, {.rows = rows, .logit_rows = 0}).scratch;
+  };
+  return scratch(vision.tower, patches) + scratch(vision.merger, tokens) +
          floats * static_cast<std::int64_t>(sizeof(float));
 }
 

@@ -21,7 +21,7 @@ MemoryReport memory_needed(const Backend& backend, const Model& model, const Dec
 
 /// The part for pictures, without the tower's weights: its activations, keys, values and rows for a picture
 /// of the largest size, and the image rows of every slot. 0 without a tower.
-std::int64_t image_bytes(const Model& model, const DecoderOptions& options);
+std::int64_t image_bytes(const Backend& backend, const Model& model, const DecoderOptions& options);
 
 /// kExhausted if `needed` is more than its limit (0: no limit).
 Status check_memory(const MemoryReport& needed, const DecoderOptions& options);

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <map>
 
+#include "backends/registry.h"
+
 namespace ft {
 namespace {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/registry.h"
+#include "backends/options.h"
 #include "speculation/decoder.h"
 
 namespace ft {

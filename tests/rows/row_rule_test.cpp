@@ -204,17 +204,18 @@ std::vector<BackendOptions> machines() {
   if (const char* const full = std::getenv("FORETOKEN_FULL"); full != nullptr && *full == '1')
     cuda::offer_emulated_device();
 #endif
-  std::vector<BackendOptions> all = {{"ref", 1, "auto"}};
+  std::vector<BackendOptions> all = {{"ref", 1}};
   for (const char* isa : {"auto", "amx", "avx512bf16", "avx512vnni", "avx512", "avx2", "neoni8mm", "neondot",
                           "neon", "portable"}) {
     for (const int kv_bits : {16, 8}) {
-      const BackendOptions options{.name = "cpu", .threads = 1, .isa = isa, .kv_bits = kv_bits};
+      const BackendOptions options{
+          .name = "cpu", .threads = 1, .settings = {{"isa", isa}, {"kv-bits", kv_bits}}};
       if (make_backend(options).ok()) all.push_back(options);
     }
   }
-  for (const char* device : {"emulated", "auto"}) {
+  for (const char* device : {"emulated", "0"}) {
     for (const int kv_bits : {16, 8}) {
-      const BackendOptions options{.name = "cuda", .isa = device, .kv_bits = kv_bits};
+      const BackendOptions options{.name = "cuda", .settings = {{"device", device}, {"kv-bits", kv_bits}}};
       if (make_backend(options).ok()) all.push_back(options);
     }
   }
@@ -222,8 +223,10 @@ std::vector<BackendOptions> machines() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, RowRule, testing::ValuesIn(machines()), [](const auto& machine) {
-  const bool codes = machine.param.kv_bits == 8;
-  return machine.param.name + "_" + machine.param.isa + (codes ? "_kv8" : "");
+  const BackendSettings& settings = machine.param.settings;
+  const std::string which = settings.value("device", "0") == "0" ? "auto" : settings.value("device", "0");
+  const bool codes = settings.value("kv-bits", "16") == "8";
+  return machine.param.name + "_" + settings.value("isa", which) + (codes ? "_kv8" : "");
 });
 
 }  // namespace

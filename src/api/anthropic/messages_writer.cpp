@@ -14,11 +14,7 @@ namespace {
 void frame(const char* name, const Json& members, std::string& out) {
   Json json{{"type", name}};
   json.update(members);
-  out += "event: ";
-  out += name;
-  out += "\ndata: ";
-  out += dump(json);
-  out += "\n\n";
+  add_frame(name, json, out);
 }
 
 }  // namespace
@@ -35,9 +31,7 @@ std::string thinking_signature(std::string_view thinking) {
 
 MessagesWriter::MessagesWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta,
                                int prompt_tokens)
-    : model_info_(model_info),
-      model_(call.model.empty() ? model_info.id : call.model),
-      meta_(std::move(meta)),
+    : AnswerWriter("msg_", model_info, call.model, std::move(meta)),
       prompt_tokens_(prompt_tokens),
       max_tokens_(call.max_tokens),
       call_names_(call.call_names),

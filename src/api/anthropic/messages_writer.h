@@ -18,11 +18,9 @@ namespace ft::api {
 
 class MessagesWriter final : public AnswerWriter {
  public:
-  /// `model_info` must outlive the writer.
   MessagesWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta,
                  int prompt_tokens);
 
-  std::string id() const override { return "msg_" + meta_.id; }
   void begin(std::string& out) override;
   void add(std::size_t choice, const Event& event, std::string& out) override;
   void keep_alive(std::string& out) override;
@@ -48,9 +46,6 @@ class MessagesWriter final : public AnswerWriter {
   static Json tool_use(const Block& block, Json input);
   static Json whole(const Block& block);
 
-  const ModelInfo& model_info_;
-  const std::string model_;
-  const ResponseMeta meta_;
   const int prompt_tokens_;
   const std::int64_t max_tokens_;
   const std::map<std::string, CallName> call_names_;

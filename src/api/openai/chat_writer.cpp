@@ -17,19 +17,11 @@ std::string finish_reason(const Choice& choice, bool legacy) {
   return std::string(finish_name(choice.finish));
 }
 
-void data(const Json& json, std::string& out) {
-  out += "data: ";
-  out += dump(json);
-  out += "\n\n";
-}
-
 }  // namespace
 
 ChatWriter::ChatWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta,
                        std::size_t choices)
-    : model_info_(model_info),
-      model_(call.model.empty() ? model_info.id : call.model),
-      meta_(std::move(meta)),
+    : AnswerWriter("chatcmpl-", model_info, call.model, std::move(meta)),
       stream_usage_(call.stream_usage),
       stream_speculation_(call.stream_speculation),
       logprobs_(call.logprobs >= 0),
@@ -68,7 +60,7 @@ void ChatWriter::frame(std::size_t index, Json delta, Json finish, std::string& 
   Json json = envelope("chat.completion.chunk");
   json["choices"] = Json::array({std::move(entry)});
   if (stream_usage_) json["usage"] = nullptr;
-  data(json, out);
+  add_frame("", json, out);
 }
 
 void ChatWriter::begin(std::string& /*out*/) {}
@@ -104,7 +96,7 @@ void ChatWriter::add(std::size_t index, const Event& event, std::string& out) {
       break;
     case Event::Kind::kEnd:
       if (choice.failed()) {
-        data(read_json<Json>(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
+        add_frame("", read_json<Json>(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
       } else {
         frame(index, Json::object(), finish_reason(choice, legacy_functions_), out);
       }
@@ -146,8 +138,6 @@ void ChatWriter::tool_frame(std::size_t index, const Event& event, std::string& 
   frame(index, std::move(delta), Json(), out);
 }
 
-void ChatWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
-
 void ChatWriter::end(std::string& out) {
   const bool failed =
       std::any_of(choices_.begin(), choices_.end(), [](const Choice& c) { return c.failed(); });
@@ -158,7 +148,7 @@ void ChatWriter::end(std::string& out) {
   if (stream_usage_) json["usage"] = openai_usage(sum);
   json["speculation"] = speculation_json(sum);
   json["timings"] = timings_json(sum);
-  if (stream_usage_ || stream_speculation_) data(json, out);
+  if (stream_usage_ || stream_speculation_) add_frame("", json, out);
   out += "data: [DONE]\n\n";
 }
 

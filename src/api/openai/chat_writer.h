@@ -13,13 +13,10 @@ namespace ft::api {
 
 class ChatWriter final : public AnswerWriter {
  public:
-  /// `model_info` must outlive the writer.
   ChatWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta, std::size_t choices);
 
-  std::string id() const override { return "chatcmpl-" + meta_.id; }
   void begin(std::string& out) override;
   void add(std::size_t choice, const Event& event, std::string& out) override;
-  void keep_alive(std::string& out) override;
   void end(std::string& out) override;
   HttpResponse reply() override;
 
@@ -36,9 +33,6 @@ class ChatWriter final : public AnswerWriter {
   bool is_custom(const Choice& choice) const;
   Json message(const Choice& choice) const;
 
-  const ModelInfo& model_info_;
-  const std::string model_;
-  const ResponseMeta meta_;
   const bool stream_usage_, stream_speculation_, logprobs_, legacy_functions_;
   const std::set<std::string> custom_tools_;
   std::vector<Choice> choices_;

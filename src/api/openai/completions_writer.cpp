@@ -40,19 +40,11 @@ const Choice::Token& scored_token(const Choice& choice, std::size_t i) {
   return i < choice.tokens.size() ? choice.tokens[i] : *choice.end_token;
 }
 
-void data(const Json& json, std::string& out) {
-  out += "data: ";
-  out += dump(json);
-  out += "\n\n";
-}
-
 }  // namespace
 
 CompletionsWriter::CompletionsWriter(const ModelInfo& model_info, const GenerateParams& call,
                                      ResponseMeta meta, std::vector<std::string> echoes)
-    : model_info_(model_info),
-      model_(call.model.empty() ? model_info.id : call.model),
-      meta_(std::move(meta)),
+    : AnswerWriter("cmpl-", model_info, call.model, std::move(meta)),
       echoes_(std::move(echoes)),
       each_(static_cast<std::size_t>(call.choices)),
       stream_usage_(call.stream_usage),
@@ -107,7 +99,7 @@ void CompletionsWriter::frame(std::size_t index, const std::string& text, Json f
   Json json = envelope();
   json["choices"] = Json::array({std::move(entry)});
   if (stream_usage_) json["usage"] = nullptr;
-  data(json, out);
+  add_frame("", json, out);
 }
 
 /// Sends the prompt's text; if its tokens are requested, waits until they are known.
@@ -132,13 +124,11 @@ void CompletionsWriter::add(std::size_t index, const Event& event, std::string& 
   if (event.kind == Event::Kind::kText) frame(index, event.text, Json(), out);
   if (event.kind != Event::Kind::kEnd) return;
   if (choice.failed()) {
-    data(read_json<Json>(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
+    add_frame("", read_json<Json>(error_reply(Dialect::kOpenAi, choice.failure(), "").body), out);
   } else {
     frame(index, "", std::string(finish_name(choice.finish)), out);
   }
 }
-
-void CompletionsWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
 
 /// Each prompt is counted once.
 Account CompletionsWriter::sum() const {
@@ -163,7 +153,7 @@ void CompletionsWriter::end(std::string& out) {
     json["usage"] = openai_usage(all);
     json["speculation"] = speculation_json(all);
     json["timings"] = timings_json(all);
-    data(json, out);
+    add_frame("", json, out);
   }
   out += "data: [DONE]\n\n";
 }

@@ -17,14 +17,12 @@ namespace ft::api {
 
 class CompletionsWriter final : public AnswerWriter {
  public:
-  /// `model_info` must outlive the writer; `echoes` holds the prompt texts, or is empty.
+  /// `echoes` holds the prompt texts, or is empty.
   CompletionsWriter(const ModelInfo& model_info, const GenerateParams& call, ResponseMeta meta,
                     std::vector<std::string> echoes);
 
-  std::string id() const override { return "cmpl-" + meta_.id; }
   void begin(std::string& out) override;
   void add(std::size_t choice, const Event& event, std::string& out) override;
-  void keep_alive(std::string& out) override;
   void end(std::string& out) override;
   HttpResponse reply() override;
 
@@ -40,9 +38,6 @@ class CompletionsWriter final : public AnswerWriter {
   Json logprobs(std::size_t index, Shown& shown) const;
   Account sum() const;
 
-  const ModelInfo& model_info_;
-  const std::string model_;
-  const ResponseMeta meta_;
   const std::vector<std::string> echoes_;
   const std::size_t each_;  // choices per prompt
   const bool stream_usage_, logprobs_, scores_;

@@ -26,17 +26,12 @@ Json usage_json(const Account& account) {
 }  // namespace
 
 ResponsesWriter::ResponsesWriter(const ModelInfo& model_info, ResponsesRequest request, ResponseMeta meta)
-    : model_info_(model_info),
-      request_(std::move(request)),
-      meta_(std::move(meta)),
-      model_(request_.call.model.empty() ? model_info.id : request_.call.model) {}
+    : AnswerWriter("resp_", model_info, request.call.model, std::move(meta)), request_(std::move(request)) {}
 
 void ResponsesWriter::frame(const char* type, const Json& data, std::string& out) {
   Json json{{"type", type}, {"sequence_number", events_++}};
   json.update(data);
-  out += fmt::format("event: {}\ndata: ", type);
-  out += dump(json);
-  out += "\n\n";
+  add_frame(type, json, out);
 }
 
 /// {item_id, output_index} of the open item.
@@ -334,8 +329,6 @@ void ResponsesWriter::finish(std::string& out) {
   const bool cut = call || choice_.failed() || choice_.finish == Finish::kLength;  // a whole call is closed
   close(cut ? "incomplete" : "completed", out);
 }
-
-void ResponsesWriter::keep_alive(std::string& out) { out += ": keep-alive\n\n"; }
 
 void ResponsesWriter::end(std::string& out) {
   const char* status = final_status();

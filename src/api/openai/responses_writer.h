@@ -20,13 +20,10 @@ namespace ft::api {
 
 class ResponsesWriter final : public AnswerWriter {
  public:
-  /// `model_info` must outlive the writer.
   ResponsesWriter(const ModelInfo& model_info, ResponsesRequest request, ResponseMeta meta);
 
-  std::string id() const override { return "resp_" + meta_.id; }
   void begin(std::string& out) override;
   void add(std::size_t choice, const Event& event, std::string& out) override;
-  void keep_alive(std::string& out) override;
   void end(std::string& out) override;
   HttpResponse reply() override;
 
@@ -61,10 +58,7 @@ class ResponsesWriter final : public AnswerWriter {
   void keep(const Json& response) const;
   const char* final_status() const;
 
-  const ModelInfo& model_info_;
   const ResponsesRequest request_;
-  const ResponseMeta meta_;
-  const std::string model_;
   Choice choice_;
   CustomInput input_;                // of the open item
   std::optional<Item> client_call_;  // unfinished; not yet in items_

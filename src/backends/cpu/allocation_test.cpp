@@ -43,7 +43,7 @@ void expect_steps_allocate_nothing(const BackendOptions& options) {
 
 TEST(CpuExecutable, AllocatesNothingInAStep) {
   for (const int kv_bits : {16, 8}) {
-    expect_steps_allocate_nothing({.name = "cpu", .threads = 2, .kv_bits = kv_bits});
+    expect_steps_allocate_nothing({.name = "cpu", .threads = 2, .settings = {{"kv-bits", kv_bits}}});
   }
 }
 

@@ -7,6 +7,7 @@
 #include "backends/cpu/executable.h"
 #include "backends/cpu/kernels/features.h"
 #include "backends/host_rows.h"
+#include "backends/precision_flags.h"
 #include "base/topology.h"
 #include "format/out_of_memory.h"
 
@@ -15,18 +16,21 @@ namespace {
 
 constexpr int kMaxThreads = 512;
 constexpr int kDefaultActivationBits = 8;  // its effect: docs/decisions/004-eight-bit-activations.md
+constexpr const char* kIsa = "isa";
 
 class CpuBackend final : public Backend {
  public:
-  CpuBackend(const cpu::Kernels& kernels, int activation_bits, const BackendOptions& options)
+  CpuBackend(const cpu::Kernels& kernels, const BackendOptions& options)
       : kernels_(kernels),
-        activation_bits_(activation_bits),
-        kv_bits_(options.kv_bits),
+        activation_bits_(activation_bits(options.settings)),
+        kv_bits_(kv_bits(options.settings)),
         packed_cache_(options.packed_cache),
         progress_(options.progress),
         forced_(options.threads > 0),
         pool_(options.threads),
-        small_batch_workers_(pool_.workers()) {}
+        small_batch_workers_(pool_.workers()) {
+    if (activation_bits_ == 0) activation_bits_ = kDefaultActivationBits;
+  }
 
   std::string_view name() const override { return "cpu"; }
   std::string describe() const override {
@@ -77,19 +81,9 @@ Result<std::unique_ptr<Backend>> start(const BackendOptions& options) {
     return Error{Code::kInvalid, fmt::format("cpu backend: {} threads; use 1 to {}, or 0 for one per core",
                                              options.threads, kMaxThreads)};
   }
-  if (options.activations != 0 && options.activations != 8 && options.activations != 16) {
-    return Error{
-        Code::kInvalid,
-        fmt::format("cpu backend: activations of {} bits; use 8 or 16, or 0 for auto", options.activations)};
-  }
-  if (options.kv_bits != 8 && options.kv_bits != 16) {
-    return Error{Code::kInvalid,
-                 fmt::format("cpu backend: keys and values of {} bits; use 8 or 16", options.kv_bits)};
-  }
-  FT_ASSIGN(const cpu::Kernels* kernels, cpu::choose_kernels(options.isa));
+  FT_ASSIGN(const cpu::Kernels* kernels, cpu::choose_kernels(options.settings.value(kIsa, "auto")));
   try {
-    return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(
-        *kernels, options.activations == 0 ? kDefaultActivationBits : options.activations, options));
+    return std::unique_ptr<Backend>(std::make_unique<CpuBackend>(*kernels, options));
   } catch (const std::system_error& error) {
     return Error{Code::kExhausted,
                  fmt::format("cpu backend: cannot start {} threads ({}); use fewer with --threads",
@@ -97,7 +91,18 @@ Result<std::unique_ptr<Backend>> start(const BackendOptions& options) {
   }
 }
 
+BackendFlag isa_flag() {
+  return {kIsa, "NAME", "auto",
+          "Instruction set of the cpu backend: auto (default: the widest supported), amx, avx512bf16, "
+          "avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, neon, portable",
+          [](const std::string&) { return Status(); }};  // choose_kernels lists those of this machine
+}
+
 }  // namespace
+
+BackendKind cpu_backend() {
+  return {"cpu", {isa_flag(), activations_flag(), kv_bits_flag()}, make_cpu_backend};
+}
 
 Result<std::unique_ptr<Backend>> make_cpu_backend(const BackendOptions& options) {
   return format::with_memory_guard("start its threads", "cpu backend", [&] { return start(options); });

@@ -3,10 +3,12 @@
 // that the machine refuses.
 #pragma once
 
-#include "backends/registry.h"
+#include "backends/options.h"
 
 namespace ft {
 
+/// Its flags: isa, activations, kv-bits.
+BackendKind cpu_backend();
 Result<std::unique_ptr<Backend>> make_cpu_backend(const BackendOptions& options);
 
 }  // namespace ft

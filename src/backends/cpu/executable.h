@@ -19,7 +19,7 @@
 #include "backends/cpu/plan.h"
 #include "backends/cpu/read_ahead.h"
 #include "backends/cpu/state.h"
-#include "backends/registry.h"
+#include "backends/options.h"
 #include "backends/walk.h"
 #include "base/clock.h"
 #include "base/thread_pool.h"

@@ -35,13 +35,13 @@ std::vector<std::int32_t> text(int count, int vocabulary) {
 /// A backend with a program compiled for it and a state.
 struct Machine {
   Machine(const Program& program, const std::string& isa, int threads, int slots = 1, int blocks = 4,
-          int max_rows = 96, int activations = 0, int kv_bits = 16) {
-    auto made = isa == "ref" ? Result<std::unique_ptr<Backend>>(make_ref_backend())
-                             : make_backend({.name = "cpu",
-                                             .threads = threads,
-                                             .isa = isa,
-                                             .activations = activations,
-                                             .kv_bits = kv_bits});
+          int max_rows = 96, int activations = 8, int kv_bits = 16) {
+    auto made =
+        isa == "ref"
+            ? Result<std::unique_ptr<Backend>>(make_ref_backend())
+            : make_backend({.name = "cpu",
+                            .threads = threads,
+                            .settings = {{"isa", isa}, {"activations", activations}, {"kv-bits", kv_bits}}});
     backend = std::move(made.value());
     auto compiled = backend->compile(program, {.max_rows = max_rows, .max_logit_rows = max_rows});
     EXPECT_TRUE(compiled.ok()) << (compiled.ok() ? "" : compiled.error().message);
@@ -298,8 +298,8 @@ TEST(CpuExecutable, CopiedBlocksAndSlotsContinueAlike) {
   const TestProgram test(shape, 6);
   const std::vector<std::int32_t> tokens = text(20, shape.vocabulary);
   for (const int kv_bits : kv_bits_of(shape)) {
-    Machine machine(test.program, "auto", 2, 2, 4, 96, 0, kv_bits);
-    Machine elsewhere(test.program, "auto", 2, 2, 4, 96, 0, kv_bits);
+    Machine machine(test.program, "auto", 2, 2, 4, 96, 8, kv_bits);
+    Machine elsewhere(test.program, "auto", 2, 2, 4, 96, 8, kv_bits);
     TestTimeline source(*machine.executable, *machine.state, {0, 1}, 0);
     source.step(tokens, 18);
     source.keep(18, 1);  // one row is on the tape
@@ -324,7 +324,8 @@ TEST(CpuExecutable, CopiedBlocksAndSlotsContinueAlike) {
 
 TEST(CpuExecutable, EightBitsHalveABlockAndSayThatTheyAreAnotherArithmetic) {
   const auto wide = std::move(make_backend({.name = "cpu", .threads = 1}).value());
-  const auto narrow = std::move(make_backend({.name = "cpu", .threads = 1, .kv_bits = 8}).value());
+  const auto narrow =
+      std::move(make_backend({.name = "cpu", .threads = 1, .settings = {{"kv-bits", 8}}}).value());
   StateLayout layout;
   layout.caches = {{2, 256}};
   const auto bytes = [&](Backend& backend) {
@@ -414,15 +415,17 @@ TEST(CpuExecutable, RefusesInSentences) {
   const auto too_large = backend->make_state(layout, {.slots = 1, .blocks = 1 << 30});
   ASSERT_FALSE(too_large.ok());
   EXPECT_EQ(too_large.error().code, Code::kExhausted);
-  EXPECT_FALSE(make_backend({.name = "cpu", .isa = "mmx"}).ok());
+  EXPECT_FALSE(make_backend({.name = "cpu", .settings = {{"isa", "mmx"}}}).ok());
   EXPECT_FALSE(make_backend({.name = "cpu", .threads = -1}).ok());
   for (const int bits : {0, 4, 7, 9, 17, 32}) {
-    EXPECT_FALSE(make_backend({.name = "cpu", .kv_bits = bits}).ok()) << bits;
+    EXPECT_FALSE(make_backend({.name = "cpu", .settings = {{"kv-bits", bits}}}).ok()) << bits;
   }
-  const auto exact = make_backend({.name = "ref", .kv_bits = 8});
+  const auto exact = make_backend({.name = "ref", .settings = {{"kv-bits", 8}}});
   ASSERT_FALSE(exact.ok());
   EXPECT_EQ(exact.error().code, Code::kInvalid);
-  EXPECT_NE(exact.error().message.find("float32"), std::string::npos) << exact.error().message;
+  EXPECT_NE(exact.error().message.find("it has no --kv-bits; omit the flag, or use --backend cpu"),
+            std::string::npos)
+      << exact.error().message;
 }
 
 }  // namespace

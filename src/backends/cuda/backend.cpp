@@ -1,10 +1,13 @@
 #include "backends/cuda/backend.h"
 
+#include <charconv>
 #include <fmt/format.h>
+#include <optional>
 
 #include "backends/cuda/compiler.h"
 #include "backends/cuda/device.h"
 #include "backends/cuda/state.h"
+#include "backends/precision_flags.h"
 
 namespace ft {
 namespace cuda {
@@ -63,10 +66,39 @@ class CudaBackend final : public Backend {
   int kv_bits_;
 };
 
-Result<std::shared_ptr<Device>> find_device(const BackendOptions& options) {
-  if (options.isa != "emulated") return open_device({.number = options.device});
+constexpr const char* kDevice = "device";
+constexpr int kMaxDevices = 64;
+
+std::optional<int> device_number(const std::string& value) {
+  int number = 0;
+  const auto [end, failure] = std::from_chars(value.data(), value.data() + value.size(), number);
+  const bool good = failure == std::errc() && end == value.data() + value.size();
+  return good && number >= 0 && number < kMaxDevices ? std::optional(number) : std::nullopt;
+}
+
+Result<std::shared_ptr<Device>> find_device(const BackendSettings& settings) {
+  const std::string value = settings.value(kDevice, "0");
+  if (value != kEmulatedDevice) return open_device({.number = device_number(value).value_or(0)});
   if (substitute_device) return substitute_device();
   return Error{Code::kUnsupported, "cuda backend: only test programs have the emulated device"};
+}
+
+BackendFlag device_flag() {
+  return {kDevice, "N", "0", "GPU of the cuda backend: 0 (default) is the first one",
+          [](const std::string& value) -> Status {
+            if (device_number(value) || (substitute_device && value == kEmulatedDevice)) return {};
+            return Error{Code::kInvalid, fmt::format("expected a whole number from 0 to {}, found '{}'",
+                                                     kMaxDevices - 1, value)};
+          }};
+}
+
+BackendFlag eight_bit_activations_flag() {
+  BackendFlag flag = activations_flag();
+  flag.check = [](const std::string& value) -> Status {
+    if (value == "auto" || value == "8") return {};
+    return Error{Code::kInvalid, "its activations always have 8 bits; omit the flag or use --backend cpu"};
+  };
+  return flag;
 }
 
 }  // namespace
@@ -83,15 +115,14 @@ Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device,
 
 }  // namespace cuda
 
+BackendKind cuda_backend() {
+  return {
+      "cuda", {cuda::device_flag(), cuda::eight_bit_activations_flag(), kv_bits_flag()}, make_cuda_backend};
+}
+
 Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options) {
-  if (options.activations != 0 && options.activations != 8)
-    return Error{Code::kInvalid, "cuda backend: it always uses 8-bit activations; omit --activations"};
-  if (options.kv_bits != 8 && options.kv_bits != 16) {
-    return Error{Code::kInvalid,
-                 fmt::format("cuda backend: keys and values of {} bits; use 8 or 16", options.kv_bits)};
-  }
-  FT_ASSIGN(std::shared_ptr<cuda::Device> device, cuda::find_device(options));
-  return cuda::make_backend_on(std::move(device), options.kv_bits);
+  FT_ASSIGN(std::shared_ptr<cuda::Device> device, cuda::find_device(options.settings));
+  return cuda::make_backend_on(std::move(device), kv_bits(options.settings));
 }
 
 }  // namespace ft

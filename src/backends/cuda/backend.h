@@ -6,11 +6,13 @@
 #include <functional>
 #include <memory>
 
-#include "backends/registry.h"
+#include "backends/options.h"
 #include "program/backend.h"
 
 namespace ft {
 
+/// Its flags: device, kv-bits, and activations, which are always 8 bits.
+BackendKind cuda_backend();
 /// Errors: kNotFound where this machine has no GPU or driver, or this build no kernels; kInvalid for a GPU's
 /// number; kUnsupported for a GPU or driver that is too old.
 Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options);
@@ -18,8 +20,9 @@ Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options
 namespace cuda {
 
 class Device;
+inline constexpr const char* kEmulatedDevice = "emulated";  // a value of --device that only tests set
 Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits);
-/// Test hook: replaces the real GPU (isa "emulated"); empty in the program.
+/// Test hook: the device of that name (kEmulatedDevice); empty in the program.
 extern std::function<std::shared_ptr<Device>()> substitute_device;
 
 }  // namespace cuda

@@ -13,6 +13,7 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/fake_driver.h"
 #include "backends/cuda/test_devices.h"
+#include "backends/registry.h"
 #include "backends/test_programs.h"
 
 namespace ft {

@@ -5,23 +5,25 @@
 #include <string>
 #include <vector>
 
+#include "backends/cuda/backend.h"
 #include "backends/cuda/emulator/emulator.h"
 #include "backends/registry.h"
 
 namespace ft {
 
-/// Values of BackendOptions::isa.
+/// Names of devices; auto: the first GPU.
 inline std::vector<std::string> cuda_devices() {
 #if FORETOKEN_EMULATES_CUDA
   cuda::offer_emulated_device();
-  return {"emulated", "auto"};
+  return {cuda::kEmulatedDevice, "auto"};
 #else
   return {"auto"};
 #endif
 }
 
 inline Result<std::unique_ptr<Backend>> cuda_on(const std::string& device, int kv_bits = 16) {
-  return make_backend({.name = "cuda", .isa = device, .kv_bits = kv_bits});
+  const std::string value = device == "auto" ? "0" : device;
+  return make_backend({.name = "cuda", .settings = {{"device", value}, {"kv-bits", kv_bits}}});
 }
 
 /// Why a test cannot run on the device; empty: it can.

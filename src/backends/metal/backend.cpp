@@ -7,6 +7,7 @@
 #include "backends/metal/device_check.h"
 #include "backends/metal/executable.h"
 #include "backends/metal/rows.h"
+#include "backends/precision_flags.h"
 #include "format/out_of_memory.h"
 
 namespace ft {
@@ -126,18 +127,22 @@ Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device,
 Result<std::unique_ptr<Backend>> make_tested_backend(std::shared_ptr<Device> device,
                                                      const BackendOptions& options) {
   FT_TRY(self_test(device));
-  return make(std::move(device), options.kv_bits, options.packed_cache, true);
+  return make(std::move(device), kv_bits(options.settings), options.packed_cache, true);
 }
 
 }  // namespace metal
 
+BackendKind metal_backend() { return {"metal", {kv_bits_flag()}, make_metal_backend}; }
+
+BackendKind metal_twin_backend() { return {"metal-twin", {kv_bits_flag()}, make_metal_twin_backend}; }
+
 Result<std::unique_ptr<Backend>> make_metal_backend(const BackendOptions& options) {
-  FT_ASSIGN(std::shared_ptr<metal::Device> device, metal::open_metal_device(options.pipeline_folder));
+  FT_ASSIGN(std::shared_ptr<metal::Device> device, metal::open_metal_device(options.kernel_folder));
   return metal::make_tested_backend(std::move(device), options);
 }
 
 Result<std::unique_ptr<Backend>> make_metal_twin_backend(const BackendOptions& options) {
-  return metal::make_backend_on(metal::open_twin_device(), options.kv_bits, options.packed_cache);
+  return metal::make_backend_on(metal::open_twin_device(), kv_bits(options.settings), options.packed_cache);
 }
 
 }  // namespace ft

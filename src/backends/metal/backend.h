@@ -6,10 +6,13 @@
 
 #include <memory>
 
-#include "backends/registry.h"
+#include "backends/options.h"
 
 namespace ft {
 
+/// Their flag: kv-bits.
+BackendKind metal_backend();
+BackendKind metal_twin_backend();
 Result<std::unique_ptr<Backend>> make_metal_backend(const BackendOptions& options);
 Result<std::unique_ptr<Backend>> make_metal_twin_backend(const BackendOptions& options);
 

@@ -10,6 +10,7 @@
 #include "backends/metal/executable.h"
 #include "backends/metal/forwarding_device.h"
 #include "backends/metal/test_tokens.h"
+#include "backends/registry.h"
 #include "backends/test_timeline.h"
 
 namespace ft::metal {

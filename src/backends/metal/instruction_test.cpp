@@ -128,7 +128,7 @@ TEST_F(MetalTwin, AttentionOfAllKinds) {
 
 /// Keys and values of 8 bits, with a scale for each head and position.
 TEST_F(MetalTwin, AttentionOver8BitKeysAndValues) {
-  backend_ = std::move(make_metal_twin_backend({.kv_bits = 8}).value());
+  backend_ = std::move(make_metal_twin_backend({.settings = {{"kv-bits", 8}}}).value());
   for (const AttendShape& shape :
        {AttendShape{6, 2, 40, 6, 0, true, true}, AttendShape{4, 2, 128, 64, 0, true, false},
         AttendShape{4, 2, 41, 0, 21, true, false}, AttendShape{2, 1, 512, 0, 0, true, false}}) {

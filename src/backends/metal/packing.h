@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "backends/metal/weights.h"
+#include "backends/options.h"
 #include "backends/packed_cache.h"
-#include "backends/registry.h"
 #include "program/instructions.h"
 
 namespace ft::metal {

@@ -12,6 +12,7 @@
 #include "backends/metal/twin/fibres.h"
 #include "backends/metal/twin/kernels.h"
 #include "backends/ref/backend.h"
+#include "backends/registry.h"
 #include "backends/test_timeline.h"
 
 namespace ft {
@@ -20,7 +21,7 @@ namespace {
 constexpr int kTokens = 40;
 
 std::unique_ptr<Backend> twin(int kv_bits = 16) {
-  return std::move(make_metal_twin_backend({.kv_bits = kv_bits}).value());
+  return std::move(make_metal_twin_backend({.settings = {{"kv-bits", kv_bits}}}).value());
 }
 
 Made make(Backend& backend, const Program& program) {
@@ -196,9 +197,9 @@ TEST(MetalProgram, EightBitKeysAndValuesTakeHalfTheMemoryAndStayNearTheReference
 }
 
 TEST(MetalBackend, RefusesWhatItLacksInOneSentence) {
-  BackendOptions options;
-  options.kv_bits = 4;
-  EXPECT_NE(make_metal_twin_backend(options).error().message.find("use 8 or 16"), std::string::npos);
+  const auto four_bits = make_backend({.name = "metal-twin", .settings = {{"kv-bits", 4}}});
+  ASSERT_FALSE(four_bits.ok());
+  EXPECT_NE(four_bits.error().message.find("expected 16 or 8"), std::string::npos);
   Program program;
   Attention attend;
   const Row in = program.input(600);

@@ -29,6 +29,12 @@ class RefBackend final : public Backend {
 
 }  // namespace
 
+BackendKind ref_backend() {
+  return {"ref", {}, [](const BackendOptions&) -> Result<std::unique_ptr<Backend>> {
+            return make_ref_backend();
+          }};
+}
+
 std::unique_ptr<Backend> make_ref_backend() { return std::make_unique<RefBackend>(); }
 
 }  // namespace ft

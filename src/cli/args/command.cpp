@@ -53,6 +53,7 @@ Status resolve(const Command& command, const Typed& typed, const Environment& en
   for (const Flag& flag : command.flags.flags()) {
     if (const auto given = typed.find(flag.name); given != typed.end()) {
       FT_TRY(apply(flag, given->second, "--" + flag.name));
+      if (flag.when_typed) flag.when_typed();
       continue;
     }
     if (!flag.setting) continue;

@@ -28,8 +28,9 @@ struct Flag {
   std::string help;
   std::string group;  // heading in --help
   Setter set;
-  bool setting = true;        // false: only on the command line
-  bool empty_counts = false;  // an empty environment variable is a value too, not the flag's absence
+  std::function<void()> when_typed;  // told that the value is from the command line; or empty
+  bool setting = true;               // false: only on the command line
+  bool empty_counts = false;         // an empty environment variable is a value too, not the flag's absence
 };
 
 class FlagSet {

@@ -52,6 +52,30 @@ TEST(Flags, TypedWinsOverEnvironmentOverSectionOverTopLevelOverDefault) {
   EXPECT_EQ(bench.options.request.max_tokens, 1);
 }
 
+TEST(Flags, ABackendsFlagIsRequiredOnlyIfItIsTyped) {
+  const std::map<std::string, std::string> environment = {{"FORETOKEN_KV_BITS", "8"}};
+  for (const bool typed : {false, true}) {
+    Bench bench;
+    ModelOptions model;
+    add_backend_settings(bench.command.flags, model.backend_settings);
+    ASSERT_TRUE(bench.set(typed ? Typed{{"kv-bits", {"8"}}} : Typed{}, environment).ok());
+    ASSERT_EQ(model.backend_settings.all().size(), 1U);
+    EXPECT_EQ(model.backend_settings.value("kv-bits", "16"), "8");
+    EXPECT_EQ(model.backend_settings.all().front().required, typed);
+  }
+}
+
+TEST(Flags, ABackendsFlagChecksItsValueAndTheUsualOneSetsNothing) {
+  Bench bench;
+  ModelOptions model;
+  add_backend_settings(bench.command.flags, model.backend_settings);
+  const Status bad = bench.set({{"activations", {"12"}}});
+  ASSERT_FALSE(bad.ok());
+  EXPECT_EQ(bad.error().message, "--activations: expected auto, 8 or 16, found '12'");
+  ASSERT_TRUE(bench.set({{"activations", {"auto"}}, {"device", {"0"}}}).ok());
+  EXPECT_TRUE(model.backend_settings.all().empty());
+}
+
 TEST(Flags, OldNamesAreReadFromEverySourceAndShownNowhere) {
   Bench bench;
   ModelOptions model;

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 
+#include "backends/registry.h"
 #include "hub/repository.h"
 #include "hub/settings.h"
 
@@ -19,25 +20,6 @@ Setter reads_acceptance(Acceptance& target) {
     } else {
       return Error{Code::kInvalid, fmt::format("expected coupled or rejection, found '{}'", text)};
     }
-    return {};
-  };
-}
-
-Setter reads_activations(int& target) {
-  return [&target](const std::string& text) -> Status {
-    if (text != "auto" && text != "8" && text != "16") {
-      return Error{Code::kInvalid, fmt::format("expected auto, 8 or 16, found '{}'", text)};
-    }
-    target = text == "auto" ? 0 : text == "8" ? 8 : 16;
-    return {};
-  };
-}
-
-Setter reads_kv_bits(int& target) {
-  return [&target](const std::string& text) -> Status {
-    if (text != "8" && text != "16")
-      return Error{Code::kInvalid, fmt::format("expected 16 or 8, found '{}'", text)};
-    target = text == "8" ? 8 : 16;
     return {};
   };
 }
@@ -139,29 +121,26 @@ void add_model_folder_flag(FlagSet& flags, std::string& directory) {
       .letter = "m";
 }
 
-void add_kv_bits_flag(FlagSet& flags, int& kv_bits) {
-  flags.add(
-      "kv-bits", "BITS", reads_kv_bits(kv_bits),
-      "Precision of the KV cache on cpu and cuda: 16 (default) or 8 bits; 8 halves its memory, with more "
-      "rounding error");
-}
-
-void add_device_flag(FlagSet& flags, int& device) {
-  flags.add("device", "N", reads_int(device, 0, 63), "GPU of the cuda backend: 0 (default) is the first one");
+void add_backend_settings(FlagSet& flags, BackendSettings& settings) {
+  for (const BackendFlag& flag : backend_flags()) {
+    const std::string name(flag.name);
+    const auto set = [&settings, flag](const std::string& value) -> Status {
+      FT_TRY(flag.check(value));
+      BackendSetting setting(std::string(flag.name), value);
+      setting.required = false;
+      if (value != flag.usual_value) settings.set(std::move(setting));
+      return {};
+    };
+    flags.add(name, std::string(flag.value_name), set, std::string(flag.help)).when_typed =
+        [&settings, name] { settings.require(name); };
+  }
 }
 
 void add_backend_flags(FlagSet& flags, ModelOptions& model) {
   flags.add("backend", "NAME", reads_text(model.backend),
             "Backend: auto (default: cuda if there is an NVIDIA GPU with room for the model, else cpu), cpu, "
             "cuda, metal (Apple GPUs, unmeasured) or ref");
-  add_device_flag(flags, model.device);
-  flags.add("isa", "NAME", reads_text(model.isa),
-            "Instruction set of the cpu backend: auto (default: the widest supported), amx, avx512bf16, "
-            "avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, neon, portable");
-  flags.add("activations", "BITS", reads_activations(model.activations),
-            "Activation precision of the cpu backend: auto (default), 8 or 16 bits; 16 is slower and closer "
-            "to float32. bf16 weights use bf16 at 8 and float32 at 16");
-  add_kv_bits_flag(flags, model.kv_bits);
+  add_backend_settings(flags, model.backend_settings);
   if (flags.find("threads") != nullptr) return;  // the subcommand reads more than one number
   flags
       .add("threads", "N", reads_int(model.threads, 0, 1024),

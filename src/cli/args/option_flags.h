@@ -14,9 +14,8 @@ void add_output_flags(FlagSet& flags, OutputOptions& output);
 void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context = true);
 /// A context in tokens: auto is 0.
 Setter reads_context(std::int64_t& target);
-/// --device.
-void add_device_flag(FlagSet& flags, int& device);
-void add_kv_bits_flag(FlagSet& flags, int& kv_bits);
+/// The flags that the backends declare. One that is typed is required: another backend refuses it.
+void add_backend_settings(FlagSet& flags, BackendSettings& settings);
 /// The calibration flag, for subcommands that start an engine; model.costs is the default.
 void add_calibration_flag(FlagSet& flags, ModelOptions& model);
 /// The subset that selects backend, precision and threads.

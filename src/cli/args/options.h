@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "backends/options.h"
 #include "sched/request_builder.h"
 
 namespace ft::cli {
@@ -21,11 +22,8 @@ struct ModelOptions {
   std::string backend = "auto";
   int draft_vocab_size = -1;            // LoadOptions::draft_vocab_size
   int draft_bits = -1;                  // LoadOptions::draft_bits
-  std::string isa = "auto";             // instruction set of the cpu backend
-  int activations = 0;                  // bits, cpu backend; 0: its default
-  int kv_bits = 16;                     // KV-cache precision, 16 or 8 (cpu backend)
+  BackendSettings backend_settings;     // of the flags that backends declare
   int threads = 0;                      // 0: one per core
-  int device = 0;                       // number of the GPU
   std::string packed_cache = "off";     // off, auto or a folder: cli/commands/packed_weights_folder.h
   std::string calibration = "measure";  // auto, measure or a folder: cli/commands/calibration_place.h
   std::int64_t context = 0;             // tokens; 0: the model's maximum, or as memory allows

@@ -34,12 +34,16 @@ Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const 
 }
 
 Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded, std::int64_t recall_bytes) {
-  const auto start = std::chrono::steady_clock::now();
   EngineOptions options;
   options.decoder.slots = 1;
   options.decoder.context = loaded.context;
-  options.decoder.max_pixels = loaded.max_pixels;
   options.decoder.recall_bytes = recall_bytes;
+  return start_engine(loaded, std::move(options));
+}
+
+Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded, EngineOptions options) {
+  const auto start = std::chrono::steady_clock::now();
+  options.decoder.max_pixels = loaded.max_pixels;
   options.weights_mapped = maps_weights(loaded);
   options.costs = loaded.costs;
   options.chat_format = loaded.chat_format;

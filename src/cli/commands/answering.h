@@ -40,7 +40,11 @@ struct GenerateOptions {
 /// The tokens of the --predict file; empty without the flag.
 Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const Tokenizer& tokenizer);
 
-/// An engine with one slot for `loaded`, which must outlive it. Adds the packing time to load_ms.
+/// An engine for `loaded`, which must outlive it and fills in what does not depend on the subcommand. Adds
+/// the packing time to load_ms.
+Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded, EngineOptions options);
+
+/// An engine with one slot for `loaded`, which must outlive it.
 /// `recall_bytes`: memory for texts of earlier requests; 0: none are kept.
 Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded, std::int64_t recall_bytes = 0);
 

@@ -17,6 +17,7 @@
 #include "lab/bench_scaling.h"
 #include "lab/bench_streams.h"
 #include "lab/contention.h"
+#include "lab/instruction_cost.h"
 #include "lab/machine.h"
 
 namespace ft::cli {
@@ -148,7 +149,7 @@ DecodeReport report_of(const LoadedModel& loaded, const DecodeBench& bench, cons
   report.load_ms = loaded.load_ms, report.pack_ms = bench.pack_ms();
   report.packed_bytes = bench.decoder().packed_bytes();
   report.figures = bench.figures();
-  report.state_bytes = state_bytes(loaded.model.target, report.figures.context_last, loaded.kv_bits);
+  report.state_bytes = sequence_bytes(loaded.model.target, report.figures.context_last, *loaded.backend);
   report.resident_bytes = resident_bytes();
   return report;
 }

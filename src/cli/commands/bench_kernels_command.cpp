@@ -70,17 +70,11 @@ Result<int> work(const Options& options, Terminal& terminal) {
   KernelFilter filter = options.filter;
   if (filter.formats.empty()) filter.formats = {"4"};
   for (std::string& model : filter.models) model.insert(0, kFamily);
-  filter.kv_bits = options.machine.kv_bits;
   std::vector<int> rows = options.rows;
   if (rows.empty()) rows = options.quick ? std::vector<int>{1, 4} : std::vector<int>{1, 2, 3, 4, 6, 8, 16};
-  FT_ASSIGN(const std::vector<KernelCase> cases, kernel_cases(filter));
-  BackendOptions machine;
-  machine.name = options.machine.backend, machine.isa = options.machine.isa;
-  machine.activations = options.machine.activations, machine.kv_bits = options.machine.kv_bits;
-  machine.threads = options.machine.threads, machine.device = options.machine.device;
-  machine.pipeline_folder = pipeline_folder();
-  FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(machine));
-  KernelBench bench(*backend, machine.threads, options.quick ? kQuickRepeats : options.repeats,
+  FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(backend_options(options.machine)));
+  FT_ASSIGN(const std::vector<KernelCase> cases, kernel_cases(filter, *backend));
+  KernelBench bench(*backend, options.machine.threads, options.quick ? kQuickRepeats : options.repeats,
                     filter.context);
   std::atomic<bool> stopped{false};
   const Interrupt interrupt([&stopped] { stopped = true; });

@@ -262,7 +262,7 @@ Result<CalibratedRecipe> calibrate_bits(const convert::Source& source, const con
   FT_ASSIGN(const format::ConfigFiles files, format::ConfigFiles::read(source.directory));
   BackendOptions backend_options;
   backend_options.threads = options.threads;
-  backend_options.activations = 16;  // rounded activations would hide what rounded weights do
+  backend_options.settings = {{"activations", 16}};  // rounded activations would hide what rounded weights do
   FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(backend_options));
   const Probe probe(source, files);
   FT_ASSIGN(const Model whole, probe.whole());

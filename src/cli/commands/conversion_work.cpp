@@ -39,6 +39,15 @@ std::string progress_text(std::uint64_t done, std::uint64_t all, double seconds)
 
 }  // namespace
 
+void add_folder_flags(FlagSet& flags, ConversionFlags& options, const char* value_name,
+                      const char* from_help) {
+  flags.group("Model");
+  flags.positional = "from", flags.second_positional = "out";
+  flags.add("from", value_name, reads_text(options.from), from_help).setting = false;
+  Flag& out = flags.add("out", "DIR", reads_text(options.out), "Folder to write");
+  out.letter = "o", out.setting = false;
+}
+
 void add_work_flags(FlagSet& flags, ConversionFlags& options) {
   flags.group("Work");
   flags.add("threads", "N", reads_int(options.threads, 0, 256), "Threads; 0 (default): one per core").letter =
@@ -107,7 +116,7 @@ Result<Side> measure_side(const std::string& directory, const std::vector<std::i
   if (!model.ok()) return model_error(model.error());
   BackendOptions options;
   options.threads = threads;
-  options.activations = 16;  // rounded activations would hide what rounded weights do
+  options.settings = {{"activations", 16}};  // rounded activations would hide what rounded weights do
   FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(options));
   Side side;
   if (is_reference) {

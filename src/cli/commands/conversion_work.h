@@ -16,6 +16,9 @@ struct ConversionFlags {
   bool plan_only = false, force = false;
 };
 
+/// The source, which `from_help` explains, and the folder to write.
+void add_folder_flags(FlagSet& flags, ConversionFlags& options, const char* value_name,
+                      const char* from_help);
 void add_work_flags(FlagSet& flags, ConversionFlags& options);
 /// kInvalid unless both the source and the folder to write are given.
 Status check_folders(const ConversionFlags& flags, const std::string& command);

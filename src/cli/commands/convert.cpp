@@ -38,14 +38,8 @@ Command convert_command() {
       "  foretoken convert ~/models/Qwen3.5-9B-GPTQ ~/models/converted --exact\n"
       "  foretoken convert SRC OUT --plan      show which tensors stay exact, without writing\n";
   FlagSet& flags = command.flags;
-  flags.group("Model");
-  flags.positional = "from", flags.second_positional = "out";
-  flags
-      .add("from", "PATH", reads_text(options->files.from),
-           "A GGUF file, or a folder: FP8, GPTQ, AWQ, compressed-tensors, ModelOpt NVFP4 or plain")
-      .setting = false;
-  Flag& out = flags.add("out", "DIR", reads_text(options->files.out), "Folder to write");
-  out.letter = "o", out.setting = false;
+  add_folder_flags(flags, options->files, "PATH",
+                   "A GGUF file, or a folder: FP8, GPTQ, AWQ, compressed-tensors, ModelOpt NVFP4 or plain");
   flags.group("Format");
   flags.add_switch("exact", options->exact,
                    "Keep scales and biases as float32 where 16 bits would round them (default: round)");

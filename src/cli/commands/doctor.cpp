@@ -60,12 +60,15 @@ void check_model(const std::string& named, std::span<const DraftFolder> drafters
                       fmt::format("the model {} loads ({}, {}{})", model->directory, facts.family,
                                   facts.quantisation, experts),
                       ""});
-  const Inspection seen =
-      inspect(*model, Machine{}, std::min<std::int64_t>(facts.context, kDoctorContext), 16, false);
-  findings.push_back({Kind::kGood,
-                      (seen.images_problem.empty() ? "images are read by a vision tower of " : "pictures: ") +
-                          tower_text(seen),
-                      ""});
+  if (backend != nullptr) {
+    const Inspection seen =
+        inspect(*model, Machine{}, std::min<std::int64_t>(facts.context, kDoctorContext), *backend, false);
+    findings.push_back(
+        {Kind::kGood,
+         (seen.images_problem.empty() ? "images are read by a vision tower of " : "pictures: ") +
+             tower_text(seen),
+         ""});
+  }
   findings.push_back(
       model->mtp_head.usable()
           ? Finding{Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""}
@@ -130,11 +133,11 @@ Result<int> work(const Options& options, Terminal& terminal) {
     backend = (*made)->describe();
     if ((*made)->name() == gpu_backend())
       card = {(*made)->limits({}).memory_bytes, options.no_probe ? 0 : (*made)->measured_bandwidth_gb_s()};
-    const char* why = options.backend.isa != "auto" ? "as requested"
-                      : (*made)->name() == "cuda"   ? "this machine has an NVIDIA GPU and its driver"
-                      : (*made)->name() == "metal"  ? "its GPU passed the self-test"
-                      : (*made)->name() == "cpu"    ? "the widest instruction set of this processor"
-                                                    : "works on every processor";
+    const char* why = !options.backend.settings.all().empty() ? "as requested"
+                      : (*made)->name() == "cuda"  ? "this machine has an NVIDIA GPU and its driver"
+                      : (*made)->name() == "metal" ? "its GPU passed the self-test"
+                      : (*made)->name() == "cpu"   ? "the widest instruction set of this processor"
+                                                   : "works on every processor";
     findings.push_back({Kind::kGood, fmt::format("the backend works: {} ({})", backend, why), ""});
     if ((*made)->name() == "cpu")
       findings.push_back(threads_finding(options.backend.threads, threads, allowed_cores(), cores));
@@ -144,7 +147,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   }
   if (options.backend.name == "auto" && backend.starts_with("cpu")) {
     BackendOptions gpu = options.backend;
-    gpu.name = gpu_backend();
+    gpu.name = gpu_backend(), gpu.settings = gpu.settings.optional();
     if (const auto other = make_backend(gpu); !other.ok())
       findings.push_back({Kind::kGood, "no GPU is used: " + other.error().message, ""});
   }
@@ -175,7 +178,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 
 Command doctor_command() {
   auto options = std::make_shared<Options>();
-  options->backend.pipeline_folder = pipeline_folder();
+  options->backend.kernel_folder = kernel_folder();
   Command command;
   command.name = "doctor";
   command.summary = "Check the machine, the backend and the model, and show how to fix problems";
@@ -194,9 +197,7 @@ Command doctor_command() {
       "in the model's folder and the grafted one)");
   command.flags.add("backend", "NAME", reads_text(options->backend.name),
                     "Backend: auto (default: a GPU that runs, else cpu), cpu, cuda, metal or ref");
-  add_device_flag(command.flags, options->backend.device);
-  command.flags.add("isa", "NAME", reads_text(options->backend.isa),
-                    "Instruction set of the cpu backend (default auto: the widest supported)");
+  add_backend_settings(command.flags, options->backend.settings);
   command.flags
       .add("threads", "N", reads_int(options->backend.threads, 0, 1024),
            "Worker threads; 0 (default): one per core")

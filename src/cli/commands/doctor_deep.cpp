@@ -43,7 +43,8 @@ void check_hashes(const std::string& directory, std::vector<Finding>& findings, 
 void check_decoding(const std::string& named, std::span<const DraftFolder> drafters,
                     const BackendOptions& backend, std::vector<Finding>& findings) {
   ModelOptions choice;
-  choice.directory = named, choice.backend = backend.name, choice.isa = backend.isa;
+  choice.directory = named, choice.backend = backend.name;
+  choice.backend_settings = backend.settings;
   choice.threads = backend.threads, choice.drafters.assign(drafters.begin(), drafters.end());
   Result<std::unique_ptr<LoadedModel>> loaded = load_with_text_if_any(choice, nullptr);
   if (!loaded.ok()) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "backends/registry.h"
+#include "backends/options.h"
 #include "cli/terminal/terminal.h"
 #include "lab/machine.h"
 #include "models/model.h"

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backends/registry.h"
 #include "base/json.h"
 #include "base/text_layout.h"
 #include "cli/args/option_flags.h"
@@ -24,8 +25,7 @@ struct Options {
   OutputOptions output;
   std::string model;
   std::int64_t context = 0;
-  int kv_bits = 16;
-  int device = 0;
+  BackendSettings settings;
   bool program = false, remote = false;
   std::string packed_cache = "off";
   std::string require;  // "runs", "drafted" or empty
@@ -152,7 +152,10 @@ Result<int> work(const Options& options, Terminal& terminal) {
     return show_tier(options, *found, terminal);
   FT_ASSIGN(const Model model, load_named(options.model));
   FT_ASSIGN(const std::int64_t context, choose_context(options.context, model));
-  Inspection found = inspect(model, read_machine(), context, options.kv_bits, options.program);
+  const BackendSettings settings = options.settings.optional();  // for two backends
+  FT_ASSIGN(const std::unique_ptr<Backend> backend,
+            make_backend({.name = "cpu", .threads = 1, .settings = settings}));
+  Inspection found = inspect(model, read_machine(), context, *backend, options.program);
   if (!options.named.empty()) found.directory = options.named + " on the hub";
   if (!is_synth_name(options.model)) {
     const Assessment assessment = assess(hub::summarise_place(model.directory), options.name(), false);
@@ -163,7 +166,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   FT_ASSIGN(const std::string folder, packed_weights_folder(options.packed_cache));
   if (!folder.empty()) found.packed_cache = find_packed(folder, model);
   if (!model.mtp_head.usable()) found.head_donors = head_donors(model, options.name());
-  found.gpu = gpu_fit(model, context, options.kv_bits, options.device);
+  found.gpu = gpu_fit(model, context, settings);
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");
   } else {
@@ -192,8 +195,7 @@ Command inspect_command() {
       .add("context", "N", reads_int(options->context, 0, std::int64_t{1} << 24),
            "Tokens for the memory figure; 0 (default): 4096, or the model's context if it is shorter")
       .letter = "c";
-  add_kv_bits_flag(command.flags, options->kv_bits);
-  add_device_flag(command.flags, options->device);
+  add_backend_settings(command.flags, options->settings);
   command.flags.add("require", "WHAT", reads_choice(options->require, {"runs", "drafted"}),
                     "Exit with 1 unless the model runs, or has a working MTP head");
   command.flags

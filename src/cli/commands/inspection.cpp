@@ -6,6 +6,7 @@
 #include "base/text_layout.h"
 #include "cli/terminal/terminal.h"
 #include "drafters/registry.h"
+#include "lab/instruction_cost.h"
 #include "sched/admission.h"
 #include "speculation/image_encoder.h"
 
@@ -21,7 +22,7 @@ struct Counted final : Describer {
   std::int64_t parameters = 0, bytes = 0;
 };
 
-void inspect_tower(const Model& model, std::int64_t context, Inspection& found) {
+void inspect_tower(const Model& model, std::int64_t context, const Backend& backend, Inspection& found) {
   found.images_problem = model.vision_problem;
   if (!model.vision) {
     if (found.images_problem.empty()) found.images_problem = "this model reads text only";
@@ -37,7 +38,7 @@ void inspect_tower(const Model& model, std::int64_t context, Inspection& found) 
   found.max_pixels = pixel_limit(model.vision->settings, 0);
   DecoderOptions one;
   one.context = context;
-  found.image_bytes = image_bytes(model, one);
+  found.image_bytes = image_bytes(backend, model, one);
 }
 
 }  // namespace
@@ -59,7 +60,7 @@ std::string tower_text(const Inspection& found) {
                      bytes_text(static_cast<double>(found.image_bytes)), found.max_pixels);
 }
 
-Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, int kv_bits,
+Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, const Backend& backend,
                    bool with_program) {
   const ModelFacts& facts = model.facts;
   Inspection found;
@@ -81,9 +82,9 @@ Inspection inspect(const Model& model, const Machine& machine, std::int64_t cont
   found.max_context = facts.context;
   found.context = context;
   found.weight_bytes = found.file_bytes;
-  found.state_bytes = state_bytes(model.target, context, kv_bits);
-  if (model.mtp) found.state_bytes += state_bytes(*model.mtp, context, kv_bits);
-  inspect_tower(model, context, found);
+  found.state_bytes = sequence_bytes(model.target, context, backend);
+  if (model.mtp) found.state_bytes += sequence_bytes(*model.mtp, context, backend);
+  inspect_tower(model, context, backend, found);
   found.memory_needed = found.weight_bytes + found.state_bytes + found.image_bytes;
   found.memory_available = machine.free_bytes();
   // Mapped weights and their packed copy may both be in memory for a while.

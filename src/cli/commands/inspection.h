@@ -43,8 +43,8 @@ std::string count_text(std::int64_t count);
 /// "3.35 million parameters in 16 bits, 6.7 MB, ..." or why there is none.
 std::string tower_text(const Inspection& found);
 
-/// `kv_bits`: KV-cache precision, 16 or 8.
-Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, int kv_bits,
+/// Memory is that of `backend`.
+Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, const Backend& backend,
                    bool with_program);
 
 }  // namespace ft::cli

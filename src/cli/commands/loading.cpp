@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
+#include "backends/registry.h"
 #include "base/text_layout.h"
 #include "cli/commands/calibration_place.h"
 #include "cli/commands/model_path.h"
@@ -59,6 +60,13 @@ Result<Model> load_named(const std::string& named, const LoadOptions& options) {
   return model;
 }
 
+BackendOptions backend_options(const ModelOptions& choice) {
+  BackendOptions options;
+  options.name = choice.backend, options.threads = choice.threads;
+  options.settings = choice.backend_settings, options.kernel_folder = kernel_folder();
+  return options;
+}
+
 namespace {
 
 /// A progress bar for each slow task of a backend; the terminal must outlive the backend.
@@ -111,10 +119,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   FT_ASSIGN(load_options.drafters, drafters_for(choice));
   FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
   FT_ASSIGN(const std::string folder, packed_weights_folder(choice.packed_cache));
-  BackendOptions options;
-  options.name = choice.backend, options.threads = choice.threads, options.isa = choice.isa;
-  options.activations = choice.activations, options.kv_bits = choice.kv_bits;
-  options.device = choice.device, options.pipeline_folder = pipeline_folder();
+  BackendOptions options = backend_options(choice);
   options.packed_cache = packed_cache_options(folder, loaded->model);
   if (terminal != nullptr) {
     options.progress = bar_on(*terminal);
@@ -123,7 +128,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
     to->backend_problem = why;
     if (terminal != nullptr) terminal->note(why);
   };
-  loaded->packed_cache = options.packed_cache, loaded->kv_bits = options.kv_bits;
+  loaded->packed_cache = options.packed_cache;
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
   DecoderOptions least;
   least.slots = 1, least.context = loaded->context;
@@ -207,10 +212,10 @@ std::string gpu_fit(const Backend& gpu, const Model& model, std::int64_t context
   return fmt::format("fits: {} of {} free on {}", bytes_text(needed), bytes_text(free), gpu.describe());
 }
 
-std::string gpu_fit(const Model& model, std::int64_t context, int kv_bits, int device) {
+std::string gpu_fit(const Model& model, std::int64_t context, const BackendSettings& settings) {
   BackendOptions options;
-  options.name = gpu_backend(), options.kv_bits = kv_bits, options.device = device;
-  options.pipeline_folder = pipeline_folder();
+  options.name = gpu_backend(), options.settings = settings.optional();
+  options.kernel_folder = kernel_folder();
   const Result<std::unique_ptr<Backend>> backend = make_backend(options);
   if (!backend.ok()) return backend.error().code == Code::kNotFound ? "" : backend.error().message;
   return gpu_fit(**backend, model, context);
@@ -226,8 +231,8 @@ RequestModel request_model(const LoadedModel& loaded) {
 }
 
 MeasuredModel measured(const LoadedModel& loaded) {
-  return {*loaded.backend,    loaded.model,   loaded.tokenizer ? &*loaded.tokenizer : nullptr,
-          loaded.chat_format, loaded.kv_bits, loaded.backend_options.threads};
+  return {*loaded.backend, loaded.model, loaded.tokenizer ? &*loaded.tokenizer : nullptr, loaded.chat_format,
+          loaded.backend_options.threads};
 }
 
 bool maps_weights(const LoadedModel& loaded) {

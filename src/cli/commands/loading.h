@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "backends/registry.h"
+#include "backends/options.h"
 #include "cli/args/options.h"
 #include "cli/terminal/terminal.h"
 #include "lab/measured_model.h"
@@ -31,7 +31,6 @@ struct LoadedModel {
   bool context_open = false;                      // --context auto: serve chooses again
   MemoryPlan plan;                                // of serve
   std::int64_t max_pixels = 0;                    // of a resized image; 0: the default
-  int kv_bits = 16;                               // KV-cache precision of the backend
   double load_ms = 0;                             // so far; packing by the engine is added later
   std::string backend_problem;                    // why --backend auto did not take the GPU
   BackendOptions backend_options;                 // with which the backend was made
@@ -46,6 +45,8 @@ Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* 
 /// The same, but a model without tokenizer.json is allowed; its prompts are token ids.
 Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice,
                                                            Terminal* terminal = nullptr);
+/// The backend that the flags name, with the folders of this machine.
+BackendOptions backend_options(const ModelOptions& choice);
 RequestModel request_model(const LoadedModel& loaded);
 /// For the benches of lab/; `loaded` must outlive it.
 MeasuredModel measured(const LoadedModel& loaded);
@@ -54,7 +55,7 @@ Status refuse_twin(const std::string& backend);
 /// Whether the model runs on a GPU with one stream, or why not.
 std::string gpu_fit(const Backend& gpu, const Model& model, std::int64_t context);
 /// The same for the GPU of this machine; empty: there is none.
-std::string gpu_fit(const Model& model, std::int64_t context, int kv_bits, int device);
+std::string gpu_fit(const Model& model, std::int64_t context, const BackendSettings& settings);
 /// Whether the backend maps packed weights from a file, so that they may be larger than memory.
 bool maps_weights(const LoadedModel& loaded);
 /// With --backend auto: takes the CPU instead of the GPU if a decoder of these options does not fit there.

@@ -35,7 +35,7 @@ Result<std::string> packed_weights_folder(const std::string& choice) {
                "--packed-weights auto: XDG_CACHE_HOME and HOME are not set; use --packed-weights DIR"};
 }
 
-std::string pipeline_folder() {
+std::string kernel_folder() {
   const Result<std::string> folder = packed_weights_folder("auto");
   return folder.ok() ? *folder : std::string();
 }

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "backends/registry.h"
+#include "backends/options.h"
 #include "models/model.h"
 
 namespace ft::cli {
@@ -13,7 +13,7 @@ namespace ft::cli {
 Result<std::string> packed_weights_folder(const std::string& choice);
 
 /// Where a backend keeps compiled pipelines: as auto; empty without a home folder.
-std::string pipeline_folder();
+std::string kernel_folder();
 
 /// The prefix of the file names; model names may contain characters that file names may not
 /// (synth:...?bits=4).

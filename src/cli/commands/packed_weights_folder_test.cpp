@@ -20,9 +20,9 @@ TEST(PackedWeightsFolder, IsWhatWasAskedFor) {
   ::unsetenv("XDG_CACHE_HOME");
   ::setenv("HOME", "/home/me", 1);
   EXPECT_EQ(*packed_weights_folder("auto"), "/home/me/.cache/foretoken");
-  EXPECT_EQ(pipeline_folder(), "/home/me/.cache/foretoken");
+  EXPECT_EQ(kernel_folder(), "/home/me/.cache/foretoken");
   ::unsetenv("HOME");
-  EXPECT_EQ(pipeline_folder(), "");
+  EXPECT_EQ(kernel_folder(), "");
   const Result<std::string> nowhere = packed_weights_folder("auto");
   ASSERT_FALSE(nowhere.ok());
   EXPECT_NE(nowhere.error().message.find("use --packed-weights DIR"), std::string::npos);

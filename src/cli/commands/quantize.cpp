@@ -104,12 +104,7 @@ Command quantize_command() {
       "  foretoken quantize SRC OUT --calibrate notes.txt --average-bits 4.5\n"
       "  foretoken quantize SRC OUT --bits 6 --group-size 32 --plan      show sizes without writing\n";
   FlagSet& flags = command.flags;
-  flags.group("Model");
-  flags.positional = "from", flags.second_positional = "out";
-  flags.add("from", "DIR", reads_text(options->files.from), "Folder of the bf16, f16 or f32 original")
-      .setting = false;
-  Flag& out = flags.add("out", "DIR", reads_text(options->files.out), "Folder to write");
-  out.letter = "o", out.setting = false;
+  add_folder_flags(flags, options->files, "DIR", "Folder of the bf16, f16 or f32 original");
   flags.group("Format");
   flags.add("format", "NAME", reads_choice(options->format, {"affine", "mxfp4", "mxfp8", "nvfp4"}),
             "Weight format: affine (default), mxfp4, mxfp8 or nvfp4");

@@ -14,6 +14,7 @@
 #include "base/system.h"
 #include "cli/args/api_keys.h"
 #include "cli/args/option_flags.h"
+#include "cli/commands/answering.h"
 #include "cli/commands/packed_weights_folder.h"
 #include "hub/web_file.h"
 #include "server/auth.h"
@@ -225,7 +226,6 @@ Status settle_memory(LoadedModel& loaded, const ServeOptions& choice, EngineOpti
 }
 
 Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice) {
-  const auto start = std::chrono::steady_clock::now();
   if (!choice.lookup_memory.empty() && choice.lookup_memory_mb == 0) {
     return Error{Code::kInvalid, "--lookup-memory needs --lookup-memory-mb 1 or more"};
   }
@@ -233,10 +233,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.decoder.max_pixels = loaded.max_pixels;
   options.decoder.recall_bytes = static_cast<std::int64_t>(choice.lookup_memory_mb) << 20;
   FT_TRY(settle_memory(loaded, choice, options));
-  options.weights_mapped = maps_weights(loaded);
-  options.costs = loaded.costs;
   options.recall_file = recall_file_options(loaded.model, choice.lookup_memory);
-  options.chat_format = loaded.chat_format;
   options.queue = static_cast<std::size_t>(choice.queue);
   options.cache_share = choice.cache_share == "keys"   ? CacheShare::kKeys
                         : choice.cache_share == "none" ? CacheShare::kNone
@@ -245,12 +242,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   if (!choice.cache_dir.empty()) {
     FT_ASSIGN(options.folder, cache_folder(loaded, choice));
   }
-  Result<std::unique_ptr<Engine>> engine =
-      Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
-  if (!engine.ok()) return model_error(engine.error());
-  loaded.load_ms +=
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-  return engine;
+  return start_engine(loaded, std::move(options));
 }
 
 std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, const Engine& engine,

@@ -104,7 +104,7 @@ Room room_here() {
   const std::int64_t free = read_machine().free_bytes();
   if (gpu != "metal") return room_for_models(free, gpu, 0);
   BackendOptions options;
-  options.name = gpu, options.pipeline_folder = pipeline_folder();
+  options.name = gpu, options.kernel_folder = kernel_folder();
   const auto made = make_backend(options);
   return room_for_models(free, gpu, made.ok() ? (*made)->limits({}).memory_bytes : 0);
 }

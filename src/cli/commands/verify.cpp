@@ -90,11 +90,9 @@ Result<MatrixReport> run_part(const LoadedModel& loaded, int prompt_count, Matri
 /// Runs the requested size; --full runs the whole product, then many prompts with long answers.
 Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded, Terminal& terminal) {
   MatrixOptions matrix;
-  matrix.backend.device = options.model.device;
-  matrix.backend.name = loaded.backend_options.name, matrix.backend.isa = options.model.isa;
-  matrix.backend.activations = options.model.activations, matrix.backend.kv_bits = options.model.kv_bits;
+  matrix.backend = backend_options(options.model);
+  matrix.backend.name = loaded.backend_options.name;
   matrix.backend.packed_cache = loaded.packed_cache;
-  matrix.backend.pipeline_folder = loaded.backend_options.pipeline_folder;
   matrix.tokens = options.tokens;
   matrix.part = options.part, matrix.parts = options.parts;
   matrix.size = options.full ? MatrixSize::kFull : MatrixSize::kQuick;

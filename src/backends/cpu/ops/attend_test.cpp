@@ -168,9 +168,10 @@ TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
       for (const cpu::Kernels* kernels : cpu::available_kernels()) {
         for (const int chunk : {1, 3, 16, kPositions}) {
           if (!shape.causal && chunk != kPositions) continue;  // a row sees its whole segment
-          const std::vector<float> got =
-              attended(program, shape, rows,
-                       {.name = "cpu", .threads = 2, .isa = kernels->name, .kv_bits = kv_bits}, chunk);
+          const std::vector<float> got = attended(
+              program, shape, rows,
+              {.name = "cpu", .threads = 2, .settings = {{"isa", kernels->name}, {"kv-bits", kv_bits}}},
+              chunk);
           ASSERT_EQ(got.size(), expected.size());
           for (std::size_t i = 0; i < got.size(); ++i) {
             ASSERT_NEAR(got[i], expected[i], kv_bits == 8 ? 1e-4 : 3e-5)
@@ -224,7 +225,8 @@ TEST(CpuAttend, WorkersThatShareAHeadGiveTheBitsOfOneWorker) {
     const std::vector<float> rows = exact_rows(random, kSharedRows * shape.width());
     for (const cpu::Kernels* kernels : cpu::available_kernels()) {
       for (const int kv_bits : {16, 8}) {
-        BackendOptions options{.name = "cpu", .threads = 1, .isa = kernels->name, .kv_bits = kv_bits};
+        BackendOptions options{
+            .name = "cpu", .threads = 1, .settings = {{"isa", kernels->name}, {"kv-bits", kv_bits}}};
         const std::vector<float> alone = after_prompt(program, shape, rows, options, 2 * kSharedChunk);
         for (const int threads : {5, 8}) {
           options.threads = threads;
@@ -242,7 +244,7 @@ TEST(CpuAttend, WorkersThatShareAHeadGoFromWindowToWindow) {
   const Program program = attention(shape, random);
   const std::vector<float> rows = exact_rows(random, kSharedRows * shape.width());
   for (const int kv_bits : {16, 8}) {
-    BackendOptions options{.name = "cpu", .threads = 1, .kv_bits = kv_bits};
+    BackendOptions options{.name = "cpu", .threads = 1, .settings = {{"kv-bits", kv_bits}}};
     const std::vector<float> alone = after_prompt(program, shape, rows, options, kSharedPrompt);
     options.threads = 3;
     EXPECT_EQ(after_prompt(program, shape, rows, options, kSharedPrompt), alone) << kv_bits << " bits";
@@ -275,7 +277,8 @@ TEST(CpuAttend, ManyQueriesHaveTheBitsOfFew) {
     const std::vector<float> rows = exact_rows(random, kRows * shape.width());
     for (const cpu::Kernels* kernels : cpu::available_kernels()) {
       for (const int kv_bits : {16, 8}) {
-        const BackendOptions options{.name = "cpu", .threads = 2, .isa = kernels->name, .kv_bits = kv_bits};
+        const BackendOptions options{
+            .name = "cpu", .threads = 2, .settings = {{"isa", kernels->name}, {"kv-bits", kv_bits}}};
         EXPECT_EQ(attended(program, shape, rows, options, kMany), attended(program, shape, rows, options, 1))
             << kernels->name << ", " << kv_bits << " bits";
       }

@@ -87,7 +87,7 @@ class Mixture {
 };
 
 struct Machine {
-  Machine(const Program& program, const std::string& isa, int threads, int activations = 0)
+  Machine(const Program& program, const std::string& isa, int threads, int activations = 8)
       : backend_(make(isa, threads, activations)) {
     auto compiled = backend_->compile(program, {.max_rows = kMaxRows, .max_logit_rows = 1});
     EXPECT_TRUE(compiled.ok()) << (compiled.ok() ? "" : compiled.error().message);
@@ -110,7 +110,9 @@ struct Machine {
   static std::unique_ptr<Backend> make(const std::string& isa, int threads, int activations) {
     if (isa == "ref") return make_ref_backend();
     return std::move(
-        make_backend({.name = "cpu", .threads = threads, .isa = isa, .activations = activations}).value());
+        make_backend(
+            {.name = "cpu", .threads = threads, .settings = {{"isa", isa}, {"activations", activations}}})
+            .value());
   }
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executable> executable_;

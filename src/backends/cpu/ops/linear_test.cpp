@@ -68,7 +68,9 @@ class LinearMachine {
     const Row in = program.input(test.columns);
     program.capture("out", program.linear(in, {weight})[0]);
     backend_ = std::move(
-        make_backend({.name = "cpu", .threads = threads, .isa = isa, .activations = activations}).value());
+        make_backend(
+            {.name = "cpu", .threads = threads, .settings = {{"isa", isa}, {"activations", activations}}})
+            .value());
     executable_ = std::move(backend_->compile(program, {.max_rows = kRows, .max_logit_rows = 1}).value());
     state_ = std::move(backend_->make_state(program.layout(), {.slots = 1, .blocks = 1}).value());
   }

@@ -19,8 +19,8 @@
 
 #include "backends/cpu/memory.h"
 #include "backends/cpu/pack/pack.h"
+#include "backends/options.h"
 #include "backends/packed_cache.h"
-#include "backends/registry.h"
 #include "base/thread_pool.h"
 
 namespace ft::cpu {

@@ -8,7 +8,7 @@
 
 namespace ft::cuda {
 
-/// From now on make_backend({.name = "cuda", .isa = "emulated"}) gives a backend on this device.
+/// From now on a backend made with --device kEmulatedDevice is on this device.
 void offer_emulated_device();
 
 }  // namespace ft::cuda
