@@ -249,6 +249,15 @@ class Maker:
         return pick([tree, union, number, record, named, child, split, marked,
                      {'anyOf': [number, union], 'description': 'either'}, {'oneOf': [union, {'type': 'null'}]}])
 
+    def alternatives(self):
+        """Parameters that are one of two objects, whose properties have the same names and other types."""
+        name = self.others.choice(WORDS)
+        one = {'type': 'object', 'required': [name, 'kind'], 'additionalProperties': False,
+               'properties': {name: {'type': 'integer'}, 'kind': {'const': 'number'}}}
+        two = {'type': 'object', 'required': [name, 'kind'], 'additionalProperties': False,
+               'properties': {name: {'enum': ['1', 'a', '-7']}, 'kind': {'const': 'text'}}}
+        return {self.others.choice(['anyOf', 'oneOf']): [one, two]}
+
     def parameters(self):
         s = {'type': 'object', 'properties': {}}
         for name in self.random.sample(WORDS, self.random.randint(1, 4)):
@@ -271,6 +280,8 @@ class Maker:
             s = {'type': 'object', 'allOf': [s, self.object(0)]} if self.kind == 'openapi' else s
         elif kind < 0.16:
             s = self.map(0)
+        if self.others.random() < 0.03 and '$ref' not in s:
+            return self.alternatives()
         if self.kind == 'zod' and self.chance(0.3):
             s['$schema'] = 'https://json-schema.org/draft/2020-12/schema'
         if self.defs:
