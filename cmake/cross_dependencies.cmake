@@ -8,8 +8,8 @@ set_target_properties(spdlog::spdlog PROPERTIES INTERFACE_COMPILE_DEFINITIONS
                       "SPDLOG_HEADER_ONLY;SPDLOG_FMT_EXTERNAL")
 
 if(APPLE)
-  # A folder of links, because the rest of /usr/include is Linux's. On a Mac these come from Homebrew; libcurl,
-  # libedit and SQLite are parts of macOS, whose headers are those of the same libraries here.
+  # A folder of links, because the rest of /usr/include is Linux's. On a Mac these come from Homebrew;
+  # libcurl, libedit and SQLite are parts of macOS, whose headers are those of the same libraries here.
   set(borrowed ${CMAKE_BINARY_DIR}/borrowed_headers)
   file(MAKE_DIRECTORY ${borrowed})
   file(GLOB curl_headers /usr/include/*/curl /usr/include/curl)

@@ -33,7 +33,8 @@ import third_party  # noqa: E402
 DEBIAN = {"fmt": "libfmt-dev", "spdlog": "libspdlog-dev", "nlohmann/json": "nlohmann-json3-dev",
           "CLI11": "libcli11-dev", "toml++": "libtomlplusplus-dev", "libedit": "libedit-dev", "xxHash": "libxxhash-dev",
           "Boost (Beast, Asio and what they include)": "libboost1.81-dev", "OpenSSL (libcrypto)": "libssl-dev",
-          "libcurl": "libcurl4-openssl-dev", "SQLite": "libsqlite3-dev", "libjpeg-turbo": "libjpeg62-turbo-dev", "libpng": "libpng-dev",
+          "libcurl": "libcurl4-openssl-dev", "SQLite": "libsqlite3-dev",
+          "libjpeg-turbo": "libjpeg62-turbo-dev", "libpng": "libpng-dev",
           "libwebp": "libwebp-dev"}
 RUNTIME = [("libstdc++-12-dev", "GPL-3.0-or-later WITH GCC-exception-3.1"), ("libbsd-dev", "BSD-3-Clause"),
            ("libmd-dev", "BSD-3-Clause"), ("libncurses-dev", "X11-distribute-modifications-variant")]

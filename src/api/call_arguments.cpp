@@ -16,6 +16,9 @@ bool is_nothing(const Json& value) { return value.is_null() || (value.is_array()
 Json of_text(const std::string& text) {
   if (text.find_first_not_of(" \t\r\n") == std::string::npos) return Json::object();
   Json json = is_json(text, kMaxJsonDepth) ? read_json<Json>(text) : Json(text);
+  if (json.is_string() && is_json(json.get<std::string>(), kMaxJsonDepth)) {  // encoded twice
+    if (Json inner = read_json<Json>(json.get<std::string>()); inner.is_object()) return inner;
+  }
   if (json.is_object()) return json;
   if (is_nothing(json) || json == "") return Json::object();
   return Json{{"arguments", text}};

@@ -24,6 +24,7 @@ TEST(CallArguments, EveryFormOfNothingIsAnEmptyObject) {
 TEST(CallArguments, AnObjectAndItsTextAreTheSame) {
   EXPECT_EQ(read(R"({"b": 1, "a": 2})"), R"({"b":1,"a":2})");
   EXPECT_EQ(read(R"("{\"b\": 1, \"a\": 2}")"), R"({"b":1,"a":2})");
+  EXPECT_EQ(read(Json(Json(R"({"b": 1})").dump()).dump()), R"({"b":1})") << "encoded twice";
 }
 
 TEST(CallArguments, ATextThatIsNotAnObjectIsKept) {

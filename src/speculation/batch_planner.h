@@ -32,7 +32,7 @@ class BatchPlanner {
   static constexpr int kIdle = 16;          // rounds without a draft before a slot tries one
   static constexpr int kRetry = 64;         // rounds between two that cost less than they are known to
   static constexpr double kEarn = 0.012;    // plain rounds
-  static constexpr double kMaxAccount = 2;  // plain rounds
+  static constexpr double kMaxAccount = 1;  // plain rounds
 
   void plan_depths(const CostModel& costs, double hope);
   void plan_retry(const CostModel& costs);

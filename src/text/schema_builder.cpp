@@ -135,7 +135,7 @@ SchemaGraph SchemaBuilder::build(const Schemas& schemas) {
     }
   }
   for (const Check& check : checks_) {
-    if (graph_.fits_shape(check.literal, check.shape)) continue;
+    if (graph_.fits(check.literal, check.shape)) continue;
     auto& literals = graph_.nodes_[static_cast<size_t>(check.node)].literals;
     literals.erase(std::ranges::find(literals, check.literal));
   }
@@ -255,27 +255,19 @@ void SchemaBuilder::add_combined(const Json& schema, int parent, State& state) {
   if (const Json* all = member(schema, "allOf"); all != nullptr && all->is_array()) {
     for (auto one = all->rbegin(); one != all->rend(); ++one) state.todo.push_back({&*one, parent, false});
   }
-  if (const Json* reference = member(schema, "$ref")) {
-    if (const Json* target = referred(*reference)) state.todo.push_back({target, parent, false});
+  if (schema.contains("$ref")) {
+    if (const Json* target = referred(schema)) state.todo.push_back({target, parent, false});
   }
   for (const char* word : {"$dynamicRef", "$recursiveRef"}) {
     if (schema.contains(word)) broken(fmt::format("'{}' cannot be followed; use \"$ref\"", word));
   }
-  const Json* id = member(schema, "$id");
-  if (&schema != &root_ && id != nullptr && id->is_string() &&
-      !id->get_ref<const std::string&>().starts_with('#')) {
-    broken("'$id' within a schema cannot be followed; use references that begin with \"#/\"");
-  }
 }
 
-const Json* SchemaBuilder::referred(const Json& reference) {
-  std::string path = reference.is_string() ? reference.get<std::string>() : write_json(reference);
-  if (const Json* id = member(root_, "$id"); id != nullptr && id->is_string()) {
-    const auto& base = id->get_ref<const std::string&>();
-    if (!base.empty() && path.starts_with(base)) path.erase(0, base.size());
-    if (path.empty()) path = "#";
-  }
-  const Json* target = path.starts_with('#') ? schema_at(root_, std::string_view(path).substr(1)) : nullptr;
+/// The schema that the "$ref" of `schema` leads to.
+const Json* SchemaBuilder::referred(const Json& schema) {
+  const Json& reference = schema["$ref"];
+  const std::string path = reference.is_string() ? reference.get<std::string>() : write_json(reference);
+  const Json* target = reference.is_string() ? places_.find(schema, path) : nullptr;
   if (target == nullptr) {
     const std::string what = fmt::format(
         "the reference '{}' leads nowhere; a reference is \"#\" or a path in the same schema, "
@@ -352,7 +344,7 @@ bool SchemaBuilder::merge_literals(int id, const Schemas& flat, unsigned kinds) 
     if (std::ranges::find(literals, value) != literals.end()) continue;
     if (value.is_structured()) {
       checks_.push_back({id, value, shape});
-    } else if (!graph_.fits_shape(value, shape)) {
+    } else if (!graph_.fits(value, shape)) {
       continue;
     }
     const Json patterns = shape.limits.value("pattern", Json::array());

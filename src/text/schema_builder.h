@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "text/schema_graph.h"
+#include "text/schema_places.h"
 
 namespace ft {
 
@@ -18,7 +19,7 @@ class SchemaBuilder {
   using Json = nlohmann::ordered_json;
   using Schemas = std::vector<const Json*>;  // all of them hold
 
-  explicit SchemaBuilder(const Json& root) : root_(root) {}
+  explicit SchemaBuilder(const Json& root) : root_(root), places_(root) {}
   SchemaGraph build(const Schemas& schemas);
 
  private:
@@ -37,7 +38,7 @@ class SchemaBuilder {
   void flatten(State state, std::vector<Schemas>& out);
   bool take(const Entry& entry, State& state, std::vector<Schemas>& out);
   void add_combined(const Json& schema, int parent, State& state);
-  const Json* referred(const Json& reference);
+  const Json* referred(const Json& schema);
   void merge(int id, const Schemas& flat);
   bool merge_literals(int id, const Schemas& flat, unsigned kinds);
   void note_unenforced(const Schemas& flat);
@@ -69,6 +70,7 @@ class SchemaBuilder {
   };
 
   const Json& root_;
+  const SchemaPlaces places_;
   SchemaGraph graph_;
   std::map<Schemas, int> ids_;
   std::vector<std::pair<int, Schemas>> waiting_;

@@ -95,7 +95,7 @@ std::string SchemaLark::distinct(const SchemaShape& shape, const Names& names, u
   }
   for (uint64_t i = 0; i < count; ++i) {
     const std::string some = letters([&](int c) { return static_cast<uint64_t>(c) % count == i; });
-    all += fmt::format("{}{}", i == 0 ? "" : " " + between, other_entry(shape, names, "(?s:.*)" + some));
+    all += fmt::format("{}{}", i == 0 ? "" : " " + between, other_entry(shape, names, kRest + some));
   }
   return all;
 }

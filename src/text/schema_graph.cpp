@@ -9,30 +9,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char low = static_cast<char>(c | 0x20);
-  return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
-
-/// A part of a pointer in a URI: percent escapes first, then ~1 and ~0.
-std::string decoded(std::string_view part) {
-  std::string plain, name;
-  for (size_t i = 0; i < part.size(); ++i) {
-    const bool escape =
-        part[i] == '%' && i + 2 < part.size() && hex_digit(part[i + 1]) >= 0 && hex_digit(part[i + 2]) >= 0;
-    plain += escape ? static_cast<char>(hex_digit(part[i + 1]) * 16 + hex_digit(part[i + 2])) : part[i];
-    i += escape ? 2 : 0;
-  }
-  for (size_t i = 0; i < plain.size(); ++i) {
-    const bool escape =
-        plain[i] == '~' && i + 1 < plain.size() && (plain[i + 1] == '0' || plain[i + 1] == '1');
-    name += escape ? (plain[i + 1] == '0' ? '~' : '/') : plain[i];
-    i += escape ? 1 : 0;
-  }
-  return name;
-}
-
 size_t characters(std::string_view text) {
   return static_cast<size_t>(std::count_if(
       text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
@@ -81,28 +57,6 @@ bool within(const Json& value, const Json& limits) {
 
 }  // namespace
 
-const Json* schema_at(const Json& root, std::string_view pointer) {
-  const Json* at = &root;
-  if (pointer.empty()) return at;
-  if (pointer[0] != '/') return nullptr;
-  for (size_t from = 1; from <= pointer.size();) {
-    const size_t to = std::min(pointer.find('/', from), pointer.size());
-    const std::string name = decoded(pointer.substr(from, to - from));
-    from = to + 1;
-    if (at->is_object()) {
-      const auto child = at->find(name);
-      if (child == at->end()) return nullptr;
-      at = &*child;
-    } else {
-      const bool number = at->is_array() && !name.empty() && name.size() < 10 &&
-                          name.find_first_not_of("0123456789") == std::string::npos;
-      if (!number || std::stoul(name) >= at->size()) return nullptr;
-      at = &(*at)[std::stoul(name)];
-    }
-  }
-  return at;
-}
-
 bool SchemaNode::allows(JsonKind kind) const {
   const auto of_kind = [&](const SchemaShape& shape) {
     return shape.kind == kind || (kind == JsonKind::kInteger && shape.kind == JsonKind::kNumber);
@@ -115,12 +69,11 @@ bool SchemaGraph::fits(const Json& value, int id) const {
   if (id == SchemaShape::kNever) return false;
   const SchemaNode& found = node(id);
   if (found.anything || std::ranges::find(found.literals, value) != found.literals.end()) return true;
-  return std::ranges::any_of(found.shapes,
-                             [&](const SchemaShape& shape) { return fits_shape(value, shape); });
+  return std::ranges::any_of(found.shapes, [&](const SchemaShape& shape) { return fits(value, shape); });
 }
 
 /// Recursion ends with the value, whose depth its reader bounds.
-bool SchemaGraph::fits_shape(const Json& value, const SchemaShape& shape) const {
+bool SchemaGraph::fits(const Json& value, const SchemaShape& shape) const {
   if (!is_kind(value, shape.kind)) return false;
   if (value.is_number()) return within(value, shape.limits);
   const auto counted = [&](size_t count) { return count >= shape.min && count <= shape.max; };

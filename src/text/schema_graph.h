@@ -76,17 +76,15 @@ class SchemaGraph {
 
   /// True if `value` follows the node; patterns and formats of strings are taken to match.
   bool fits(const Json& value, int id) const;
+  /// The same for one shape.
+  bool fits(const Json& value, const SchemaShape& shape) const;
 
  private:
   friend class SchemaBuilder;
-  bool fits_shape(const Json& value, const SchemaShape& shape) const;
 
   std::vector<SchemaNode> nodes_;
   std::vector<std::string> broken_, lost_, unenforced_;
   int root_ = kAnything;
 };
-
-/// The JSON pointer after "#" in `root`; null if it leads nowhere. ~0, ~1 and percent escapes are decoded.
-const nlohmann::ordered_json* schema_at(const nlohmann::ordered_json& root, std::string_view pointer);
 
 }  // namespace ft

@@ -218,7 +218,7 @@ void SchemaBuilder::add_patterns(const Schemas& flat, SchemaShape& shape) {
 bool SchemaBuilder::restrict_names(const Json& names, SchemaShape& shape) {
   const Json* asked = &names;
   for (int i = 0; i < 8 && asked != nullptr && asked->is_object() && asked->contains("$ref"); ++i) {
-    asked = referred((*asked)["$ref"]);
+    asked = referred(*asked);
   }
   if (asked == nullptr || !asked->is_object()) return asked != nullptr && *asked == true;
   for (const auto& [key, value] : asked->items()) {

@@ -138,22 +138,48 @@ bool ToolSchemas::empty() const { return tools_->graphs.empty(); }
 
 bool ToolSchemas::has_tool(std::string_view name) const { return tools_->graphs.contains(name); }
 
+namespace {
+
+/// The nodes that a parameter of this name may follow.
+void add_nodes(const SchemaShape& shape, std::string_view parameter, std::vector<int>& nodes) {
+  const auto property = std::ranges::find(shape.properties, parameter, &SchemaShape::Property::name);
+  if (property != shape.properties.end()) {
+    nodes.push_back(property->node);
+    return;
+  }
+  for (const auto& [pattern, node] : shape.patterns) nodes.push_back(node);
+  nodes.push_back(shape.rest);
+}
+
+}  // namespace
+
 ParameterType ToolSchemas::type_of(std::string_view tool, std::string_view parameter) const {
   const auto found = tools_->graphs.find(tool);
   if (found == tools_->graphs.end()) return {};
   const SchemaGraph& graph = found->second;
   std::vector<int> nodes;
-  for (const SchemaShape& shape : graph.node(graph.root()).shapes) {
-    const auto property = std::ranges::find(shape.properties, parameter, &SchemaShape::Property::name);
-    if (property != shape.properties.end()) {
-      nodes.push_back(property->node);
-      continue;
-    }
-    for (const auto& [pattern, node] : shape.patterns) nodes.push_back(node);
-    if (shape.rest != SchemaShape::kNever) nodes.push_back(shape.rest);
-  }
+  for (const SchemaShape& shape : graph.node(graph.root()).shapes) add_nodes(shape, parameter, nodes);
   std::erase(nodes, SchemaShape::kNever);
   return {graph, std::move(nodes)};
+}
+
+size_t ToolSchemas::alternatives(std::string_view tool) const {
+  const auto found = tools_->graphs.find(tool);
+  return found == tools_->graphs.end() ? 0 : found->second.node(found->second.root()).shapes.size();
+}
+
+ParameterType ToolSchemas::type_of(std::string_view tool, std::string_view parameter,
+                                   size_t alternative) const {
+  const SchemaGraph& graph = tools_->graphs.find(tool)->second;
+  std::vector<int> nodes;
+  add_nodes(graph.node(graph.root()).shapes.at(alternative), parameter, nodes);
+  std::erase(nodes, SchemaShape::kNever);
+  return {graph, std::move(nodes)};
+}
+
+bool ToolSchemas::fits(std::string_view tool, size_t alternative, const Json& arguments) const {
+  const SchemaGraph& graph = tools_->graphs.find(tool)->second;
+  return graph.fits(arguments, graph.node(graph.root()).shapes.at(alternative));
 }
 
 bool ParameterType::is_anything() const {

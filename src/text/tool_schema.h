@@ -51,6 +51,13 @@ class ToolSchemas {
   /// A parameter without a schema is a string.
   ParameterType type_of(std::string_view tool, std::string_view parameter) const;
 
+  /// Alternatives of the tool's parameters (anyOf or oneOf of objects); usually 1.
+  size_t alternatives(std::string_view tool) const;
+  /// The same as type_of() above, in one alternative.
+  ParameterType type_of(std::string_view tool, std::string_view parameter, size_t alternative) const;
+  /// True if the arguments follow that alternative.
+  bool fits(std::string_view tool, size_t alternative, const nlohmann::ordered_json& arguments) const;
+
  private:
   struct Tools;
 

@@ -1,4 +1,4 @@
-"""Random schemas of tools, of the kinds that pydantic, zod, MCP servers and OpenAPI generators write.
+"""Random schemas of tools, of the kinds that pydantic, zod, TypeBox, MCP servers and OpenAPI generators write.
 
 schema(seed) gives the parameters of a tool. Broken schemas are not made here.
 """
@@ -18,6 +18,7 @@ class Maker:
         self.random = random.Random(seed)
         self.kind = self.random.choice(['pydantic', 'zod', 'mcp', 'openapi'])
         self.defs = {}
+        self.others = random.Random(f'relatives {seed}')  # separate, so that these change no other draw
         self.place = 'definitions' if self.kind == 'openapi' and self.random.random() < 0.4 else '$defs'
         self.names = []
 
@@ -229,11 +230,41 @@ class Maker:
             return {'$ref': '#'}
         return self.pick([{}, True, {'description': 'anything'}])
 
+    def relative(self):
+        """A property as one library writes it."""
+        pick = self.others.choice
+        scalar = pick([{'type': 'boolean'}, {'type': 'integer', 'minimum': 0, 'maximum': 9}, {'enum': ['a', '1']}])
+        leaf = {'anyOf': [scalar, {'type': 'null'}]}
+        union = {'anyOf': [{'type': 'string', 'const': one} for one in ('a', '2', 'null')]}
+        number = {'type': 'integer', 'minimum': -9007199254740991, 'maximum': 9007199254740991}
+        tree = {'$id': 'T0', 'type': 'object', 'required': ['v'], 'additionalProperties': False,
+                'properties': {'v': scalar, 'kids': {'type': 'array', 'items': {'$ref': 'T0'}, 'maxItems': 1}}}
+        record = {'type': 'object', 'propertyNames': {'type': 'string'}, 'additionalProperties': scalar}
+        named = {'type': 'object', 'required': ['a'], 'additionalProperties': False, 'properties': {
+            'a': {'$anchor': 'leaf', **leaf}, 'b': {'$ref': '#leaf'}}}
+        base = {'type': 'object', 'required': ['kind'], 'properties': {'kind': {'type': 'string', 'const': 'dog'}}}
+        child = {'allOf': [base, {'type': 'object', 'properties': {'age': scalar}}], 'example': {'kind': 'dog'}}
+        split = {'type': 'array', 'prefixItems': [scalar, leaf], 'minItems': 2, 'maxItems': 2}
+        marked = {'type': 'string', 'enum': ['x', 'y'], 'default': 'x', 'deprecated': True, 'readOnly': True}
+        return pick([tree, union, number, record, named, child, split, marked,
+                     {'anyOf': [number, union], 'description': 'either'}, {'oneOf': [union, {'type': 'null'}]}])
+
+    def alternatives(self):
+        """Parameters that are one of two objects, whose properties have the same names and other types."""
+        name = self.others.choice(WORDS)
+        one = {'type': 'object', 'required': [name, 'kind'], 'additionalProperties': False,
+               'properties': {name: {'type': 'integer'}, 'kind': {'const': 'number'}}}
+        two = {'type': 'object', 'required': [name, 'kind'], 'additionalProperties': False,
+               'properties': {name: {'enum': ['1', 'a', '-7']}, 'kind': {'const': 'text'}}}
+        return {self.others.choice(['anyOf', 'oneOf']): [one, two]}
+
     def parameters(self):
         s = {'type': 'object', 'properties': {}}
         for name in self.random.sample(WORDS, self.random.randint(1, 4)):
             s['properties'][name] = self.value()
             self.names.append(name)
+        if self.others.random() < 0.25:
+            s['properties'][self.names[-1]] = self.relative()
         s['required'] = [n for n in self.names if self.chance(0.7)]
         if self.chance(0.6):
             s['additionalProperties'] = False
@@ -249,6 +280,8 @@ class Maker:
             s = {'type': 'object', 'allOf': [s, self.object(0)]} if self.kind == 'openapi' else s
         elif kind < 0.16:
             s = self.map(0)
+        if self.others.random() < 0.03 and '$ref' not in s:
+            return self.alternatives()
         if self.kind == 'zod' and self.chance(0.3):
             s['$schema'] = 'https://json-schema.org/draft/2020-12/schema'
         if self.defs:

@@ -114,7 +114,8 @@ bool is_foreign_block(std::string_view type) {
   constexpr std::array<std::string_view, 10> kForeign{
       "redacted_thinking", "server_tool_use", "mcp_tool_use",   "mcp_tool_result", "mcp_tool_listing",
       "container_upload",  "fallback",        "tool_reference", "connector_text",  "advisor"};
-  return std::ranges::find(kForeign, type) != kForeign.end() || type.ends_with("_tool_result");
+  return std::ranges::find(kForeign, type) != kForeign.end() || type.ends_with("_tool_result") ||
+         type.ends_with("_tool_use");
 }
 
 Result<std::string> text_of(const Json& block, const std::string& path, Notes& notes) {

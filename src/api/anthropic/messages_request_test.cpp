@@ -208,6 +208,7 @@ TEST(MessageBlocks, BlocksOfOtherServicesAreLeftOutAndCounted) {
   const auto read = read_anthropic_messages(Json::parse(R"([
     {"role":"user","content":[{"type":"text","text":"hi"},{"type":"container_upload","file_id":"f"}]},
     {"role":"assistant","content":[{"type":"mcp_tool_use","id":"m","name":"x","server_name":"s","input":{}},
+      {"type":"agent_tool_use","id":"n","name":"y","input":{}},
       {"type":"mcp_tool_result","tool_use_id":"m","content":[]},{"type":"redacted_thinking","data":"z"},
       {"type":"web_fetch_tool_result","tool_use_id":"w","content":{}},{"type":"compaction","content":null},
       {"type":"bash_code_execution_tool_result","tool_use_id":"b","content":{}},{"type":"fallback","to":{}},
@@ -218,7 +219,7 @@ TEST(MessageBlocks, BlocksOfOtherServicesAreLeftOutAndCounted) {
   ASSERT_TRUE(read.ok()) << read.error().message;
   EXPECT_EQ(read->messages.dump(), R"([{"role":"user","content":"hi"},{"role":"assistant","content":"A"},)"
                                    R"({"role":"tool","tool_call_id":"t","content":"ok"}])");
-  EXPECT_EQ(read->notes.skipped.size(), 9U);
+  EXPECT_EQ(read->notes.skipped.size(), 10U);
   EXPECT_EQ(
       messages_of(R"([{"role":"assistant","content":[{"type":"hologram"}]}])").find("messages[0].content[0]"),
       0U);

@@ -101,6 +101,48 @@ Status add_calls(const Fields& fields, Json& message) {
 
 }  // namespace
 
+namespace {
+
+/// The content of a tool's result: a text or parts, or else any JSON, which the model reads as it is written.
+Json result_content(const Json& content) {
+  if (content.is_null() || content.is_string()) return content;
+  const auto readable = [](const Json& part) {
+    constexpr std::array<std::string_view, 5> kRead{"text", "input_text", "output_text", "image_url",
+                                                    "input_image"};
+    if (part.is_string()) return true;
+    const Json type = part.is_object() ? part.value("type", Json()) : Json();
+    return type.is_string() && std::ranges::find(kRead, type.get_ref<const std::string&>()) != kRead.end();
+  };
+  if (!content.is_array()) return dump(content);
+  Json parts = Json::array();
+  for (const Json& part : content) parts.push_back(readable(part) ? part : Json(dump(part)));
+  return parts;
+}
+
+/// Takes reasoning and calls out of an assistant's parts, which agents keep there in the form of other
+/// services; calls are in tool_calls too.
+Json answer_content(const Json& content, std::string& reasoning) {
+  constexpr std::array<std::string_view, 6> kLeftOut{"tool_use",          "tool_call",     "tool-call",
+                                                     "redacted_thinking", "function_call", "server_tool_use"};
+  if (!content.is_array()) return content;
+  Json parts = Json::array();
+  for (const Json& part : content) {
+    const Json type = part.is_object() ? part.value("type", Json()) : Json();
+    const std::string name = type.is_string() ? type.get<std::string>() : std::string();
+    if (name == "thinking" || name == "reasoning") {
+      for (const char* member : {"thinking", "reasoning", "text"}) {
+        const Json text = part.value(member, Json());
+        if (text.is_string()) reasoning += text.get<std::string>();
+      }
+    } else if (std::ranges::find(kLeftOut, name) == kLeftOut.end()) {
+      parts.push_back(part);
+    }
+  }
+  return parts.empty() ? Json("") : parts;
+}
+
+}  // namespace
+
 Result<Json> read_message(const Json& given, const std::string& path) {
   if (!given.is_object()) return wrong(path, fmt::format("must be an object, found {}", kind_of(given)));
   const Fields fields(given, path);
@@ -115,12 +157,17 @@ Result<Json> read_message(const Json& given, const std::string& path) {
   // An assistant that only calls has no content, and neither has a tool that returns nothing.
   const bool may_lack = *role == "assistant" || message["role"] == "tool";
   if (content == nullptr && !may_lack) return wrong(fields.at("content"), "is missing");
-  FT_ASSIGN(message["content"], read_content(content != nullptr ? *content : Json(), fields.at("content")));
+  std::string reasoning;  // among the parts
+  Json taken = content != nullptr ? *content : Json();
+  if (message["role"] == "tool") taken = result_content(taken);
+  if (*role == "assistant") taken = answer_content(taken, reasoning);
+  FT_ASSIGN(message["content"], read_content(taken, fields.at("content")));
+  if (!reasoning.empty()) message["reasoning_content"] = reasoning;
   if (*role == "assistant") {
-    for (const char* name : {"reasoning_content", "reasoning"}) {
-      const Json* reasoning = fields.find(name);
-      if (reasoning == nullptr || !reasoning->is_string() || message.contains("reasoning_content")) continue;
-      message["reasoning_content"] = *reasoning;
+    for (const char* name : {"reasoning_content", "reasoning", "thinking"}) {
+      const Json* whole = fields.find(name);
+      if (whole == nullptr || !whole->is_string() || message.contains("reasoning_content")) continue;
+      message["reasoning_content"] = *whole;
     }
     FT_TRY(add_calls(fields, message));
   }
@@ -144,8 +191,9 @@ Status read_response_format(const Json& format, const std::string& path, Generat
   const Fields fields(format, path);
   FT_ASSIGN(const auto type, fields.word("type", {"text", "json_object", "json_schema"}));
   if (!type) return wrong(fields.at("type"), "is missing; use text, json_object or json_schema");
-  if (*type == "json_object") call.format = Format::kJsonObject;
-  if (*type != "json_schema") return {};
+  if (*type == "json_object" && fields.find("schema") == nullptr) call.format = Format::kJsonObject;
+  // With a schema json_object is another name of json_schema (llama.cpp, Together, Fireworks).
+  if (*type == "text" || call.format == Format::kJsonObject) return {};
   FT_ASSIGN(const Json* nested, fields.object("json_schema"));
   const Fields inner(nested != nullptr ? *nested : format,
                      nested != nullptr ? fields.at("json_schema") : path);
@@ -175,9 +223,17 @@ Status read_prediction(const Fields& fields, GenerateParams& call) {
   return {};
 }
 
+/// -1, as clients of LM Studio and llama.cpp send it, is no limit: 0 here.
+Result<std::optional<std::int64_t>> read_max_tokens(const Fields& fields, const char* name) {
+  const Json* given = fields.find(name);
+  if (given != nullptr && *given == -1) return std::optional<std::int64_t>(0);
+  FT_ASSIGN(const auto most, fields.integer(name, 1, 1 << 30));
+  return most ? std::optional<std::int64_t>(*most) : std::nullopt;
+}
+
 Status read_lengths(const Fields& fields, GenerateParams& call) {
-  FT_ASSIGN(const auto older, fields.integer("max_tokens", 1, 1 << 30));
-  FT_ASSIGN(const auto newer, fields.integer("max_completion_tokens", 1, 1 << 30));
+  FT_ASSIGN(const auto older, read_max_tokens(fields, "max_tokens"));
+  FT_ASSIGN(const auto newer, read_max_tokens(fields, "max_completion_tokens"));
   call.max_tokens = newer ? *newer : older.value_or(0);
   FT_ASSIGN(const auto logprobs, fields.boolean("logprobs"));
   FT_ASSIGN(const auto top, fields.integer("top_logprobs", 0, kMaxTopLogprobsAsked));

@@ -48,6 +48,44 @@ TEST(ChatRequest, RolesAndContentsInAllTheirForms) {
   EXPECT_EQ(list[5]["role"], "tool");
 }
 
+TEST(ChatRequest, PartsOfOtherServicesAreReadOrLeftOut) {
+  const Result<GenerateParams> call = read(R"({"messages": [
+    {"role": "user", "content": "a"},
+    {"role": "assistant", "content": [{"type": "thinking", "thinking": "t", "signature": "s"},
+      {"type": "text", "text": "b"}, {"type": "tool_use", "id": "c", "name": "f", "input": {}}],
+     "tool_calls": [{"id": "c", "type": "function", "function": {"name": "f", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "c", "content": {"degrees": 7}},
+    {"role": "assistant", "content": [{"type": "reasoning", "text": "r"}], "thinking": "not this"},
+    {"role": "tool", "tool_call_id": "d", "content": [{"type": "resource", "uri": "u"}, "x"]}]})");
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  const Json list = Json::parse(call->messages);
+  EXPECT_EQ(list[1]["reasoning_content"], "t");
+  EXPECT_EQ(list[1]["content"].size(), 1U);
+  EXPECT_EQ(list[2]["content"], R"({"degrees":7})");
+  EXPECT_EQ(list[3]["reasoning_content"], "r");
+  EXPECT_EQ(list[3]["content"], "");
+  EXPECT_EQ(list[4]["content"][0]["text"], R"({"type":"resource","uri":"u"})");
+}
+
+TEST(ChatRequest, WordsOfOtherServersMeanTheSame) {
+  EXPECT_EQ(read(body(R"("max_tokens": -1)"))->max_tokens, 0) << "no limit";
+  EXPECT_EQ(field_of(body(R"("max_tokens": 0)")), "max_tokens");
+  const Result<GenerateParams> call =
+      read(body(R"("response_format": {"type": "json_object", "schema": {"type": "array"}})"));
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  EXPECT_EQ(call->format, Format::kJsonSchema);
+  EXPECT_EQ(call->schema, R"({"type":"array"})");
+  const auto choice = [](const std::string& type) {
+    return read(body(R"("tools": [{"type": "function", "function": {"name": "f"}}],
+                        "tool_choice": {"type": ")" +
+                     type + "\"}"))
+        ->tool_choice;
+  };
+  EXPECT_EQ(choice("any"), ToolChoice::kRequired);
+  EXPECT_EQ(choice("none"), ToolChoice::kNone);
+  EXPECT_EQ(choice("auto"), ToolChoice::kAuto);
+}
+
 TEST(ChatRequest, AWrongMessageIsNamed) {
   EXPECT_EQ(field_of("{}"), "messages");
   EXPECT_EQ(field_of(R"({"messages": []})"), "messages");

@@ -79,13 +79,16 @@ Status ResponseStore::prepare_tables() {
   // client deletes is overwritten.
   FT_TRY(
       database_.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
-                    "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON"));
+                    "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA foreign_keys = ON"));
   SqliteTransaction transaction(database_);  // several processes may begin at once
   FT_TRY(transaction.begin());
   FT_TRY(database_.run(
       "CREATE TABLE IF NOT EXISTS responses(id BLOB NOT NULL UNIQUE, owner INTEGER NOT NULL,"
       "  bytes INTEGER NOT NULL, made_s INTEGER NOT NULL, used INTEGER NOT NULL, inputs INTEGER NOT NULL,"
       "  body BLOB NOT NULL, history BLOB NOT NULL, deltas BLOB NOT NULL);"
+      "CREATE TABLE IF NOT EXISTS items(id BLOB NOT NULL UNIQUE,"
+      "  response BLOB NOT NULL REFERENCES responses(id) ON DELETE CASCADE);"
+      "CREATE INDEX IF NOT EXISTS items_of ON items(response);"
       "CREATE INDEX IF NOT EXISTS by_owner ON responses(owner, used, bytes);"
       "CREATE INDEX IF NOT EXISTS by_use ON responses(used);"
       "CREATE INDEX IF NOT EXISTS by_age ON responses(made_s)"));
@@ -107,6 +110,14 @@ Status ResponseStore::drop_one() {
   return {};
 }
 
+Status ResponseStore::write_items(const std::string& id, const std::vector<std::string>& item_ids) {
+  for (const std::string& item_id : item_ids) {
+    FT_ASSIGN(SqliteStatement insert, database_.prepare("INSERT OR REPLACE INTO items VALUES (?1, ?2)"));
+    FT_TRY(insert.bind(1, item_id).bind(2, id).step());
+  }
+  return {};
+}
+
 Status ResponseStore::write(const std::string& id, const StoredResponse& response, const Caller& caller) {
   SqliteTransaction transaction(database_);
   FT_TRY(transaction.begin());
@@ -119,6 +130,7 @@ Status ResponseStore::write(const std::string& id, const StoredResponse& respons
     insert.bind(1, id).bind(2, number_of(caller.owner)).bind(3, static_cast<std::int64_t>(response.bytes()));
     insert.bind(4, clock_()).bind(5, static_cast<std::int64_t>(response.inputs));
     FT_TRY(insert.bind(6, response.body).bind(7, response.history).bind(8, response.deltas).step());
+    FT_TRY(write_items(id, response.item_ids));
   }
   for (;;) {
     FT_ASSIGN(const std::int64_t entries, total("count(*)"));
@@ -175,6 +187,22 @@ Result<std::optional<StoredResponse>> ResponseStore::read(const std::string& id,
 std::optional<StoredResponse> ResponseStore::get(const std::string& id, const Caller& caller) {
   const std::lock_guard lock(mutex_);
   return value_or(read(id, caller), std::optional<StoredResponse>(), "reading");
+}
+
+Result<std::optional<std::string>> ResponseStore::read_body(const std::string& item_id,
+                                                            const Caller& caller) const {
+  FT_ASSIGN(SqliteStatement find,
+            database_.prepare("SELECT owner, body FROM responses JOIN items ON response = responses.id"
+                              "  WHERE items.id = ?1 AND made_s > ?2"));
+  FT_ASSIGN(const bool found, find.bind(1, item_id).bind(2, clock_() - limits_.age_s).step());
+  const bool mine = found && caller.may_use(std::bit_cast<std::uint64_t>(find.integer(0)));
+  return mine ? std::optional(find.bytes(1)) : std::nullopt;
+}
+
+std::optional<std::string> ResponseStore::body_with_item(const std::string& item_id,
+                                                         const Caller& caller) const {
+  const std::lock_guard lock(mutex_);
+  return value_or(read_body(item_id, caller), std::optional<std::string>(), "reading");
 }
 
 std::size_t ResponseStore::history_bytes(const std::string& id, const Caller& caller) const {

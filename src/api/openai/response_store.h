@@ -17,6 +17,7 @@
 #include <stop_token>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "api/caller.h"
 #include "api/openai/sqlite_database.h"
@@ -34,6 +35,7 @@ struct StoredResponse {
   std::string history;      // JSON list: all input items so far, then the output items
   std::string deltas = {};  // JSON list: for each output item, the bytes of each piece of its text
   std::size_t inputs = 0;   // how many items of the history are input
+  std::vector<std::string> item_ids = {};  // of its output
   std::size_t bytes() const { return body.size() + history.size() + deltas.size(); }
 };
 
@@ -60,6 +62,8 @@ class ResponseStore {
   Status put(const std::string& id, const StoredResponse& response, const Caller& caller);
   /// Also marks the entry as the most recently used.
   std::optional<StoredResponse> get(const std::string& id, const Caller& caller);
+  /// The body of the response whose output has the item `item_id`.
+  std::optional<std::string> body_with_item(const std::string& item_id, const Caller& caller) const;
   bool erase(const std::string& id, const Caller& caller);
   /// 0 if the id is not stored.
   std::size_t history_bytes(const std::string& id, const Caller& caller) const;
@@ -72,8 +76,10 @@ class ResponseStore {
   Status prepare_tables();
   Status check_is_ours();
   Status write(const std::string& id, const StoredResponse& response, const Caller& caller);
+  Status write_items(const std::string& id, const std::vector<std::string>& item_ids);
   Status drop_one();
   Result<std::optional<StoredResponse>> read(const std::string& id, const Caller& caller);
+  Result<std::optional<std::string>> read_body(const std::string& item_id, const Caller& caller) const;
   Result<bool> remove(const std::string& id, const Caller& caller);
   Result<std::int64_t> total(const char* what) const;
   void move_log(SqliteDatabase& database, const std::stop_token& stop);

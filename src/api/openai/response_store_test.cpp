@@ -45,6 +45,18 @@ TEST(ResponseStore, AnEntryIsThereForItsKeyAndForAnOperatorAlone) {
   EXPECT_TRUE(store.erase("a", kOperator));
 }
 
+TEST(ResponseStore, AnItemLeadsToItsResponse) {
+  ResponseStore store({2, 1'000});
+  keep(store, "a", {"body of a", "[]", "[]", 0, {"msg_1", "fc_1"}}, kMine);
+  EXPECT_EQ(store.body_with_item("fc_1", kMine), "body of a");
+  EXPECT_FALSE(store.body_with_item("fc_1", kOther));
+  EXPECT_FALSE(store.body_with_item("fc_2", kMine));
+  keep(store, "a", {"again", "[]", "[]", 0, {"msg_1"}}, kMine);
+  EXPECT_EQ(store.body_with_item("msg_1", kMine), "again");
+  EXPECT_TRUE(store.erase("a", kMine));
+  EXPECT_FALSE(store.body_with_item("msg_1", kMine));
+}
+
 TEST(ResponseStore, OneBeyondTheCountDropsTheLeastRecentlyUsed) {
   ResponseStore store({2, 1'000});
   keep(store, "a", {"1", ""}, kMine);

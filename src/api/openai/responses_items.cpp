@@ -207,13 +207,6 @@ Status Conversation::add(const Json& item, const std::string& path) {
   if (tool != nullptr && (fields.find("call_id") != nullptr || tool->type == "local_shell")) {
     return add_output(fields, tool->result);
   }
-  if (*type == "item_reference") {
-    return Error{Code::kUnsupported,
-                 fmt::format("{}: items are not stored individually; send the item itself, or "
-                             "previous_response_id",
-                             fields.at("type")),
-                 fields.at("type")};
-  }
   if (is_left_out(*type)) {
     ++notes_.skipped[*type];
     return {};

@@ -64,6 +64,32 @@ Result<Json> read_history(const Fields& fields, ResponseStore* store, const Call
       "previous_response_id"};
 }
 
+/// Puts stored items in the place of references to them, as clients of stored responses write their history.
+Status follow_references(Json& items, std::size_t skipped, ResponseStore* store, const Caller& caller) {
+  for (std::size_t i = skipped; i < items.size(); ++i) {
+    const Json& item = items[i];
+    if (!item.is_object() || item.value("type", Json()) != "item_reference") continue;
+    const std::string path = fmt::format("input[{}].id", i - skipped);
+    const Json id = item.value("id", Json());
+    if (!id.is_string()) return wrong(path, "is missing; it names a stored item");
+    std::optional<std::string> body;
+    if (store != nullptr) body = store->body_with_item(id.get<std::string>(), caller);
+    const Json output = body ? read_json<Json>(*body).value("output", Json::array()) : Json::array();
+    const auto found =
+        std::ranges::find_if(output, [&](const Json& one) { return one.value("id", Json()) == id; });
+    if (found == output.end()) {
+      return Error{
+          Code::kNotFound,
+          fmt::format("{}: no item {} is stored; its response was sent with store: false, deleted, or "
+                      "evicted; send the item itself",
+                      path, dump(id)),
+          path};
+    }
+    items[i] = *found;
+  }
+  return {};
+}
+
 /// Members of the response that repeat the request, in OpenAI's order.
 Json echo_of(const Json& body, const ResponsesRequest& request) {
   const auto or_null = [&](const char* name) { return body.contains(name) ? body[name] : Json(); };
@@ -111,6 +137,7 @@ Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store, 
   FT_ASSIGN(const Json fresh, read_input(*input));
   for (const Json& item : fresh) items.push_back(item);
   if (items.empty()) return wrong("input", "is empty; send at least one item");
+  FT_TRY(follow_references(items, skipped, store, caller));
   FT_ASSIGN(const Json tools, read_responses_tools(fields, items, skipped, call));
   FT_ASSIGN(Json messages, messages_of(items, skipped, OfferedNames(call.call_names), call.notes));
   FT_ASSIGN(const auto instructions, fields.text("instructions"));

@@ -193,6 +193,28 @@ TEST(ResponsesRequest, OneItemBeyondTheLimitIsRefused) {
   EXPECT_EQ(field_of(Json{{"input", input}}.dump()), "(none)");
 }
 
+TEST(ResponsesRequest, AReferenceIsTheStoredItem) {
+  ResponseStore store;
+  const std::string output = R"({"output": [
+    {"type": "reasoning", "id": "rs_1", "summary": [], "content": [{"type": "reasoning_text", "text": "t"}]},
+    {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}]})";
+  ASSERT_TRUE(store.put("resp_1", {output, "[]", "[]", 0, {"rs_1", "fc_1"}}, {}).ok());
+  const std::string body = R"({"input": [{"role": "user", "content": "a"},
+    {"type": "item_reference", "id": "rs_1"}, {"type": "item_reference", "id": "fc_1"},
+    {"type": "function_call_output", "call_id": "c", "output": "x"}]})";
+  const Result<ResponsesRequest> request = read(body, &store);
+  ASSERT_TRUE(request.ok()) << request.error().message;
+  const Json list = Json::parse(request->call.messages);
+  ASSERT_EQ(list.size(), 3U);
+  EXPECT_EQ(list[1]["reasoning_content"], "t");
+  EXPECT_EQ(list[1]["tool_calls"][0]["function"]["name"], "f");
+  EXPECT_EQ(Json::parse(request->items)[1]["type"], "reasoning") << "a later response has the item itself";
+  const Result<ResponsesRequest> lost = read(body);
+  ASSERT_FALSE(lost.ok());
+  EXPECT_EQ(lost.error().field, "input[1].id");
+  EXPECT_EQ(lost.error().code, Code::kNotFound);
+}
+
 TEST(ResponsesRequest, AnUnknownPreviousResponseIsNotFound) {
   ResponseStore store;
   const Result<ResponsesRequest> request =

@@ -271,15 +271,17 @@ void ResponsesWriter::keep(const Json& response) const {
   if (!request_.store || model_info_.responses == nullptr || choice_.failed()) return;
   Json history = read_json<Json>(request_.items);
   const std::size_t inputs = history.size();
+  std::vector<std::string> ids;
   for (const Json& item : response["output"]) {
+    if (item.contains("id")) ids.push_back(item["id"].get<std::string>());
     // No client can answer a call that was cut.
     const bool call = item["type"] == "function_call" || item["type"] == "custom_tool_call";
     if (!call || item["status"] == "completed") history.push_back(item);
   }
   Json deltas = Json::array();
   for (const Item& item : items_) deltas.push_back(item.deltas);
-  const Status kept =
-      model_info_.responses->put(id(), {dump(response), dump(history), dump(deltas), inputs}, meta_.caller);
+  const Status kept = model_info_.responses->put(
+      id(), {dump(response), dump(history), dump(deltas), inputs, std::move(ids)}, meta_.caller);
   if (!kept.ok()) log_warn(fmt::format("response {} was not stored: {}", id(), kept.error().message));
 }
 

@@ -116,10 +116,24 @@ Status read_allowed_tools(const Json& choice, const std::string& path, const Jso
   return {};
 }
 
+Status read_choice_word(const Fields& fields, const std::string& path, const Json& tools,
+                        GenerateParams& call) {
+  FT_ASSIGN(const auto word, fields.word("tool_choice", {"auto", "none", "required"}));
+  if (*word == "none") call.tool_choice = ToolChoice::kNone;
+  if (*word != "required") return {};
+  call.tool_choice = ToolChoice::kRequired;
+  if (tools.empty()) return wrong(path, "\"required\" needs at least one tool in tools");
+  return {};
+}
+
 Status read_choice_object(const Json& choice, const std::string& path, const Json& tools,
                           GenerateParams& call) {
   FT_ASSIGN(const auto type, Fields(choice, path).text("type"));
   const std::string kind = type.value_or(choice.contains("custom") ? "custom" : "function");
+  if (kind == "auto" || kind == "none" || kind == "required" || kind == "any") {  // as Anthropic writes it
+    const Json word{{"tool_choice", kind == "any" ? "required" : kind}};
+    return read_choice_word(Fields(word, ""), path, tools, call);
+  }
   if (kind == "allowed_tools") return read_allowed_tools(choice, path, tools, call);
   if (kind == "function" || kind == "custom") {
     FT_ASSIGN(call.named_tool, named_tool(choice, path, kind.c_str(), tools, call));
@@ -173,12 +187,7 @@ Status read_tool_choice(const Fields& fields, const Json& tools, GenerateParams&
   if (!choice->is_string()) {
     return wrong(path, fmt::format("must be a string or an object, found {}", kind_of(*choice)));
   }
-  FT_ASSIGN(const auto word, fields.word("tool_choice", {"auto", "none", "required"}));
-  if (*word == "none") call.tool_choice = ToolChoice::kNone;
-  if (*word != "required") return {};
-  call.tool_choice = ToolChoice::kRequired;
-  if (tools.empty()) return wrong(path, "\"required\" needs at least one tool in tools");
-  return {};
+  return read_choice_word(fields, path, tools, call);
 }
 
 }  // namespace ft::api

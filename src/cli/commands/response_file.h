@@ -9,8 +9,8 @@
 
 namespace ft::cli {
 
-/// auto: responses.sqlite in the state folder, or memory, with a line in the log, if that cannot be used. off:
-/// memory. Else a file, which is created if it is absent.
+/// auto: responses.sqlite in the state folder, or memory, with a line in the log, if that cannot be used.
+/// off: memory. Else a file, which is created if it is absent.
 Result<std::shared_ptr<api::ResponseStore>> open_responses(const std::string& choice);
 
 }  // namespace ft::cli

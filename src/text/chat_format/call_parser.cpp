@@ -25,22 +25,26 @@ void CallParser::content(std::string_view text, std::vector<AnswerEvent>& out) {
 
 void CallParser::begin_call(std::string_view name, std::vector<AnswerEvent>& out) {
   name_ = name;
-  keys_.clear();
+  keys_.clear(), values_.clear();
+  waits_ = schemas_.alternatives(name) > 1;
   ++calls_;
   swallow_ = true;
   emit(AnswerEvent::Kind::kToolBegin, name, out);
 }
 
 void CallParser::end_call(std::vector<AnswerEvent>& out) {
-  emit(AnswerEvent::Kind::kToolArguments, keys_.empty() ? "{}" : "}", out);
+  std::string rest = keys_.empty() ? "{}" : "}";
+  if (waits_) rest = arguments_of_call(schemas_, name_, values_, reader());
+  emit(AnswerEvent::Kind::kToolArguments, rest, out);
   emit(AnswerEvent::Kind::kToolEnd, "", out);
+  waits_ = false;
 }
 
 void CallParser::begin_value(std::vector<AnswerEvent>& out) {
   repeated_ = !keys_.insert(key_).second;
-  streams_ = schemas_.type_of(name_, key_).is_plain_string();
+  streams_ = !waits_ && schemas_.type_of(name_, key_).is_plain_string();
   value_.clear();
-  if (repeated_) return;
+  if (repeated_ || waits_) return;
   const std::string start =
       (keys_.size() == 1 ? "{" : ",") + json_quoted(key_) + ":" + (streams_ ? "\"" : "");
   emit(AnswerEvent::Kind::kToolArguments, start, out);
@@ -60,15 +64,25 @@ void CallParser::add_value(std::string_view text, std::vector<AnswerEvent>& out)
 }
 
 void CallParser::end_value(std::vector<AnswerEvent>& out) {
-  if (!repeated_) {
-    emit(AnswerEvent::Kind::kToolArguments,
-         streams_ ? "\"" : json_of_parameter(value_, schemas_.type_of(name_, key_)), out);
+  if (repeated_) return;
+  if (waits_) {
+    values_.push_back({key_, value_});
+  } else {
+    emit(AnswerEvent::Kind::kToolArguments, streams_ ? "\"" : reader()(value_, schemas_.type_of(name_, key_)),
+         out);
   }
 }
 
-void CallParser::cut_value(std::vector<AnswerEvent>& out) {
-  if (repeated_ || streams_) return;
-  emit(AnswerEvent::Kind::kToolArguments, cut_json_of_parameter(value_, schemas_.type_of(name_, key_)), out);
+void CallParser::cut_call(bool open, std::vector<AnswerEvent>& out) {
+  open = open && !repeated_;
+  const CallValue begun{key_, value_};
+  if (waits_) {
+    emit(AnswerEvent::Kind::kToolArguments,
+         arguments_of_cut_call(schemas_, name_, values_, open ? &begun : nullptr, reader(), cut_reader()),
+         out);
+  } else if (open && !streams_) {
+    emit(AnswerEvent::Kind::kToolArguments, cut_reader()(value_, schemas_.type_of(name_, key_)), out);
+  }
 }
 
 }  // namespace ft

@@ -1,5 +1,6 @@
 // CallParser: what the parsers of calls share. A parser holds text back until it is decided, and joins the
-// pieces of content and of arguments that follow each other.
+// pieces of content and of arguments that follow each other. String parameters stream, except those of a tool
+// whose parameters have alternatives: its values come together (text/call_values.h).
 #pragma once
 
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "text/call_values.h"
 #include "text/tool_parser.h"
 #include "text/tool_schema.h"
 
@@ -43,8 +45,8 @@ class CallParser : public ToolParser {
   void begin_value(std::vector<AnswerEvent>& out);
   void add_value(std::string_view text, std::vector<AnswerEvent>& out);
   void end_value(std::vector<AnswerEvent>& out);
-  /// The part of a value that was written, where it does not stream.
-  void cut_value(std::vector<AnswerEvent>& out);
+  /// The call was cut, inside of a value if one is `open`: what was written of it and is still held back.
+  void cut_call(bool open, std::vector<AnswerEvent>& out);
 
   ToolSchemas schemas_;
   bool last_ = false;  // no more text will come
@@ -53,12 +55,18 @@ class CallParser : public ToolParser {
   size_t calls_ = 0;
   bool swallow_ = false;  // white space after a call, and stray closing tags
 
-  std::string name_;            // of the function
-  std::set<std::string> keys_;  // its parameters so far
-  std::string key_;             // of the parameter
-  std::string value_;           // of the parameter, as written, unless it streams
-  bool streams_ = false;        // the value is a plain string
-  bool repeated_ = false;       // the key was there before: the value is dropped
+  std::string name_;               // of the function
+  std::set<std::string> keys_;     // its parameters so far
+  std::string key_;                // of the parameter
+  std::string value_;              // of the parameter, as written, unless it streams
+  bool streams_ = false;           // the value is a plain string
+  bool repeated_ = false;          // the key was there before: the value is dropped
+  bool waits_ = false;             // the tool has alternatives: its values wait for the call's end
+  std::vector<CallValue> values_;  // that wait
+
+  /// How values are written.
+  virtual ValueReader reader() const { return json_of_parameter; }
+  virtual ValueReader cut_reader() const { return cut_json_of_parameter; }
 };
 
 }  // namespace ft

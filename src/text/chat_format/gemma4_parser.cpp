@@ -54,9 +54,8 @@ void Gemma4Parser::finish(bool cut, std::vector<AnswerEvent>& out) {
   }
   if (!cut) {
     finish_ended(out);
-  } else if (state_ == State::kValue && !repeated_) {
-    emit(AnswerEvent::Kind::kToolArguments, cut_json_of_gemma4_value(value_, schemas_.type_of(name_, key_)),
-         out);
+  } else {
+    cut_call(state_ == State::kValue, out);
   }
   if (state_ == State::kText && calls_ == 0) emit(AnswerEvent::Kind::kText, std::exchange(space_, {}), out);
   held_.clear();
@@ -139,6 +138,7 @@ Gemma4Parser::Progress Gemma4Parser::step_name(std::vector<AnswerEvent>& out) {
     content(kCallOpen, out);
     return become(State::kText, 0);
   }
+  space_.clear();
   begin_call(name, out);
   if (opens) return become(State::kKey, end + gap + 1);
   end_call(out);
@@ -164,7 +164,9 @@ Gemma4Parser::Progress Gemma4Parser::step_key(std::vector<AnswerEvent>& out) {
   key_ = bare_key(std::string_view(held_).substr(0, end));
   const bool first = keys_.empty();
   repeated_ = !keys_.insert(key_).second;
-  if (!repeated_) emit(AnswerEvent::Kind::kToolArguments, (first ? "{" : ",") + json_quoted(key_) + ":", out);
+  if (!repeated_ && !waits_) {
+    emit(AnswerEvent::Kind::kToolArguments, (first ? "{" : ",") + json_quoted(key_) + ":", out);
+  }
   value_.clear(), depth_ = 0, string_ = kNoString, before_ = 0;
   return become(State::kValueStart, end + 1);
 }
@@ -174,8 +176,8 @@ Gemma4Parser::Progress Gemma4Parser::step_value_start(std::vector<AnswerEvent>& 
   if (held_.empty()) return Progress::kWait;
   const TagMatch quote = match_tag(held_, kQuote, {});
   if (quote.kind == TagMatch::kPartial && !last_) return Progress::kWait;
-  const bool streams =
-      quote.kind == TagMatch::kFull && (repeated_ || schemas_.type_of(name_, key_).is_plain_string());
+  const bool streams = quote.kind == TagMatch::kFull && !waits_ &&
+                       (repeated_ || schemas_.type_of(name_, key_).is_plain_string());
   if (!streams) return become(State::kValue, 0);
   emit(AnswerEvent::Kind::kToolArguments, repeated_ ? "" : "\"", out);
   return become(State::kString, quote.size);
@@ -240,36 +242,6 @@ void Gemma4Parser::take_character(char c) {
 Gemma4Parser::Progress Gemma4Parser::step_after() {
   held_.erase(0, space_at(held_));
   return become(State::kText, 0);
-}
-
-/// Emits `text` but holds white space until other text follows.
-void Gemma4Parser::content(std::string_view text, std::vector<AnswerEvent>& out) {
-  if (swallow_) text.remove_prefix(space_at(text));
-  if (text.empty()) return;
-  swallow_ = false;
-  const size_t shown = text.find_last_not_of(kTagSpace) + 1;
-  if (shown > 0) {
-    emit(AnswerEvent::Kind::kText, std::exchange(space_, {}) + std::string(text.substr(0, shown)), out);
-  }
-  space_ += text.substr(shown);
-}
-
-void Gemma4Parser::begin_call(std::string_view name, std::vector<AnswerEvent>& out) {
-  name_ = name;
-  keys_.clear(), space_.clear();
-  ++calls_;
-  swallow_ = true;
-  emit(AnswerEvent::Kind::kToolBegin, name, out);
-}
-
-void Gemma4Parser::end_call(std::vector<AnswerEvent>& out) {
-  emit(AnswerEvent::Kind::kToolArguments, keys_.empty() ? "{}" : "}", out);
-  emit(AnswerEvent::Kind::kToolEnd, "", out);
-}
-
-void Gemma4Parser::end_value(std::vector<AnswerEvent>& out) {
-  if (repeated_) return;
-  emit(AnswerEvent::Kind::kToolArguments, json_of_gemma4_value(value_, schemas_.type_of(name_, key_)), out);
 }
 
 }  // namespace ft

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "text/chat_format/call_parser.h"
+#include "text/chat_format/gemma4_value.h"
 
 namespace ft {
 
@@ -38,13 +39,12 @@ class Gemma4Parser final : public CallParser {
   Progress step_after();
 
   Progress become(State state, size_t eaten);
-  void content(std::string_view text, std::vector<AnswerEvent>& out);
-  void begin_call(std::string_view name, std::vector<AnswerEvent>& out);
-  void end_call(std::vector<AnswerEvent>& out);
-  void end_value(std::vector<AnswerEvent>& out);
   void finish_ended(std::vector<AnswerEvent>& out);
   bool is_name(std::string_view text) const;
   void take_character(char c);
+
+  ValueReader reader() const override { return json_of_gemma4_value; }
+  ValueReader cut_reader() const override { return cut_json_of_gemma4_value; }
 
   State state_ = State::kText;
   size_t depth_ = 0;                                                    // open brackets of value_

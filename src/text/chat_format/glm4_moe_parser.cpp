@@ -45,7 +45,8 @@ void Glm4MoeParser::finish(bool cut, std::vector<AnswerEvent>& out) {
   last_ = !cut || (state_ == State::kText && calls_ == 0);
   while (step(out) == Progress::kMore) {
   }
-  if (state_ == State::kValue) cut ? cut_value(out) : end_value(out);
+  if (cut) cut_call(state_ == State::kValue, out);
+  if (!cut && state_ == State::kValue) end_value(out);
   if (!cut && state_ != State::kText) end_call(out);
   if (calls_ == 0) emit(AnswerEvent::Kind::kText, space_, out);
   space_.clear();

@@ -93,13 +93,13 @@ void Qwen35Parser::finish_cut(std::vector<AnswerEvent>& out) {
     begin_call(begun->name, out);
     emit(AnswerEvent::Kind::kToolArguments, begun->arguments, out);
   }
-  if (state_ != State::kValue) return;
+  bool open = state_ == State::kValue;
   const size_t newline = held_.starts_with('\n') ? 1 : 0;
-  if (std::string_view(held_).substr(newline).starts_with(kParameterClose)) {
+  if (open && std::string_view(held_).substr(newline).starts_with(kParameterClose)) {
     end_value(out);
-  } else {
-    cut_value(out);
+    open = false;
   }
+  cut_call(open, out);
 }
 
 Qwen35Parser::Progress Qwen35Parser::step(std::vector<AnswerEvent>& out) {
