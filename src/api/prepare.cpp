@@ -48,7 +48,8 @@ Result<Rendered> render(const ModelInfo& model_info, const GenerateParams& call)
       std::chrono::duration_cast<std::chrono::seconds>(std::chrono::system_clock::now().time_since_epoch())
           .count();
   Rendered rendered;
-  Result<RenderedConversation> made = render_conversation(*model_info.chat_template, call, options);
+  Result<RenderedConversation> made =
+      render_conversation(*model_info.chat_template, call, options, model_info.chat_format->reasoning.header);
   if (!made.ok()) {
     const Error& error = made.error();
     return Error{error.code, error.message, error.field.empty() ? "messages" : error.field};

@@ -43,15 +43,16 @@ bool turn_late_systems(Json& messages) {
 }  // namespace
 
 Result<RenderedConversation> render_conversation(const ChatTemplate& chat_template,
-                                                 const GenerateParams& call, const RenderOptions& options) {
+                                                 const GenerateParams& call, const RenderOptions& options,
+                                                 std::string_view header) {
   const std::string& tools = call.tool_choice == ToolChoice::kNone ? std::string() : call.tools;
   Json messages = read_json<Json>(call.messages);
   if (!messages.is_array()) return wrong("messages", "must be a list");
   RenderedConversation conversation;
   FT_ASSIGN(conversation.images, take_images(messages));
-  std::string beginning;
+  std::string beginning;  // of the answer, with its header
   if (call.continues && !messages.empty()) {
-    beginning = plain(messages.back().value("content", Json("")));
+    beginning = std::string(header) + plain(messages.back().value("content", Json("")));
     messages.erase(messages.size() - 1);
   }
   Result<std::string> text = chat_template.render(dump(messages), tools, options);

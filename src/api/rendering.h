@@ -5,6 +5,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "api/generate_params.h"
 #include "api/image_parts.h"
@@ -17,7 +18,9 @@ struct RenderedConversation {
   std::vector<GivenImage> images;  // one for each placeholder, in order
 };
 
+/// `header`: what content begins with in the model's format (ReasoningTags::header); often nothing.
 Result<RenderedConversation> render_conversation(const ChatTemplate& chat_template,
-                                                 const GenerateParams& call, const RenderOptions& options);
+                                                 const GenerateParams& call, const RenderOptions& options,
+                                                 std::string_view header = {});
 
 }  // namespace ft::api

@@ -55,6 +55,17 @@ TEST_F(Rendering, AnImageLeavesAPlaceholderAndIsGivenOut) {
   EXPECT_EQ(made->images[0].at, "here");
 }
 
+/// gpt-oss: without the header the beginning would be one itself.
+TEST(RenderingOfHarmony, ABeginningHasTheHeaderOfContent) {
+  const ChatTemplate harmony = std::move(*ChatTemplate::load("tests/golden/gpt_oss/mxfp4"));
+  GenerateParams call;
+  call.continues = true;
+  call.messages = R"([{"role":"user","content":"c"},{"role":"assistant","content":"Well, "}])";
+  const auto made = render_conversation(harmony, call, {}, "<|channel|>final<|message|>");
+  ASSERT_TRUE(made.ok()) << made.error().message;
+  EXPECT_TRUE(made->text.ends_with("<|start|>assistant<|channel|>final<|message|>Well, ")) << made->text;
+}
+
 TEST_F(Rendering, ABeginningStandsAfterTheGenerationPrompt) {
   const std::string asked = render(R"([{"role":"user","content":"c"}])");
   EXPECT_EQ(render(R"([{"role":"user","content":"c"},{"role":"assistant","content":"Well, "}])", true),

@@ -30,7 +30,12 @@ bool begins_a_tower(std::string_view name) {
 }  // namespace
 
 Result<const ConversionNames*> find_names(const std::string& model_type, const std::string& origin) {
-  if (const Family* family = find_family(model_type)) return &family->conversion;
+  const Family* family = find_family(model_type);
+  if (family != nullptr && family->conversion.experts.empty()) {  // its stacks of experts have no place
+    return Error{Code::kUnsupported, origin + ": model_type: found " + format::in_quotes(model_type) +
+                                         ", which is not converted: its published files run as they are"};
+  }
+  if (family != nullptr) return &family->conversion;
   std::string types;
   for (const Family* family : families()) {
     for (const std::string_view type : family->model_types)

@@ -27,7 +27,7 @@ void read_windows(KeyReader& text, const json& object, Config& c) {
 
 void read_experts(KeyReader& text, Config& c) {
   const auto key = [&](const char* usual, const char* other) {
-    return text.find(usual) == nullptr ? other : usual;
+    return text.find(usual) == nullptr && text.find(other) != nullptr ? other : usual;
   };
   const char* chosen = key("num_experts_per_tok", "experts_per_token");
   c.experts = text.whole(key("num_local_experts", "num_experts"), 128, 1, kMaxExperts);
