@@ -93,10 +93,10 @@ class FamilyTest(ConvertTest):
         (self.source / "tokenizer.json").write_text(json.dumps(tokenizer))
 
     def tokenizer_keys(self):
-        texts = [f"t{i}" for i in range(self.config["vocab_size"])]
+        texts = ["a", "b", "ab", *(f"t{i}" for i in range(3, self.config["vocab_size"]))]
         return [key("tokenizer.ggml.model", TEXT_KIND, "gpt2"), key("tokenizer.ggml.pre", TEXT_KIND, "qwen2"),
                 key_list("tokenizer.ggml.tokens", TEXT_KIND, texts),
-                key_list("tokenizer.ggml.merges", TEXT_KIND, ["t 1"]),
+                key_list("tokenizer.ggml.merges", TEXT_KIND, ["a b"]),
                 key_list("tokenizer.ggml.token_type", WHOLE, [1] * len(texts)),
                 key("tokenizer.ggml.eos_token_id", WHOLE, 2), key("tokenizer.ggml.add_bos_token", BOOL, 0)]
 
@@ -214,7 +214,7 @@ class Conversions(FamilyTest):
 
     def convert_odd(self, name):
         self.prepare(GOLDEN / "mtp" / name)
-        self.quantize("--bits", "8", "--group", "32")
+        self.quantize("--bits", "8", "--group-size", "32")
         target = read_safetensors(self.out / "model.safetensors")
         done = self.run_program("inspect", self.out, "--json")
         self.assertEqual(json.loads(done.stdout)["head"]["state"], "ready", done.stderr)
