@@ -81,8 +81,8 @@ typedef struct {
   uint64_t recursion_depth; /* nested macro calls */
   uint64_t template_size;   /* bytes of source */
   uint64_t output_size;     /* bytes rendered */
-  uint64_t work;            /* bytes and items touched, beside 256 a byte of variables */
-  uint64_t memory;          /* bytes held at once, beside 192 a byte of variables */
+  uint64_t work;            /* bytes and items touched, plus 256 per byte of variables */
+  uint64_t memory;          /* bytes held at once, plus 192 per byte of variables */
 } ft_text_limits;
 
 ft_text_code ft_text_template_new(const uint8_t* source, size_t source_size, const ft_text_limits* limits,

@@ -15,7 +15,7 @@ export class MarkdownView {
   #drawn = 0; // closed blocks on the page
   #open = null; // the element of the open block
   #code = null; // the text node of open code
-  #shown = ''; // what the open block was drawn from, if it was cut
+  #shown = ''; // the drawn beginning of the open block, if it was cut
 
   constructor(element) {
     this.#element = element;

@@ -1,15 +1,15 @@
-// Pictures of a message: files that a person attaches, pastes or drops, as data URIs. Pure but for
+// Pictures of a message: files that a person attaches, pastes or drops, as data URIs. Pure except for
 // FileReader.
 
 /** Kinds that the server reads, by their media type. */
 export const PICTURE_TYPES = ['image/png', 'image/jpeg', 'image/webp', 'image/gif', 'image/bmp'];
-/** Limits of the server, so that a person reads of them before sending. */
+/** The server's limits, shown to the person before sending. */
 export const MAX_PICTURE_BYTES = 20 * 1024 * 1024;
 export const MAX_PICTURES = 16;
 
 const mebibytes = (bytes) => (bytes / 1024 / 1024).toFixed(1);
 
-/** The files that may be attached beside `present` pictures: {taken}, and {problem}, a sentence or ''. */
+/** The files that may be added to `present` pictures: {taken}, and {problem}, a sentence or ''. */
 export function choosePictures(files, present) {
   const taken = [];
   let problem = '';

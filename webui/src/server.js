@@ -34,7 +34,7 @@ async function getJson(path, key) {
   return response.json();
 }
 
-/** What runs: {props, models, seesPictures}. Throws ServerFailure. */
+/** The served model: {props, models, seesPictures}. Throws ServerFailure. */
 export async function describe(key) {
   const [props, list] = await Promise.all([getJson('/props', key), getJson('/v1/models', key)]);
   const models = list.data ?? [];

@@ -20,7 +20,7 @@ const newestFirst = (heads) => heads.sort((a, b) => b.updated - a.updated);
 const contains = (body, needle) =>
   body.messages.some((message) => (message.content ?? '').toLowerCase().includes(needle));
 
-/** Opens the store; `persistent` tells whether it outlives the page. */
+/** Opens the store; `persistent` is true if it outlives the page. */
 export async function openStore(factory = globalThis.indexedDB, name = 'foretoken') {
   try {
     return new DatabaseStore(await openDatabase(factory, name));

@@ -1,7 +1,7 @@
-//! Regular expressions of a tokenizer's file with bounds. The engine is Oniguruma, as in the Python wheels,
-//! and it backtracks: a pattern may take exponential time or the memory of a stack entry a step. So each
-//! search has a limit of retries and of stack, and all searches of a text together have a limit of processor
-//! time, which is looked at between searches.
+//! Bounded regular expressions for tokenizer files. The engine is Oniguruma, as in the Python wheels, and it
+//! backtracks: a pattern may take exponential time, or one stack entry per step. So each search has limits of
+//! retries and of stack entries, and all searches of a text share a limit of processor time, which is checked
+//! between searches.
 
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
@@ -11,20 +11,20 @@ use tokenizers::Offsets;
 
 use crate::{Code, Failure};
 
-/// Bytes of a pattern's text. The longest of a public model has 1,200.
+/// Max bytes of a pattern. The longest pattern of a public model has 1,200.
 const MAX_PATTERN: usize = 16 << 10;
-/// Groups inside each other, which the engine reads recursively.
+/// Max depth of nested groups, which the engine parses recursively.
 const MAX_DEPTH: u32 = 128;
-/// Retries of one search: this many, and some for each byte, since a run of blanks takes one a byte.
+/// Max retries of one search, plus some per byte of text: a run of blanks takes one per byte.
 const RETRIES: u64 = 4_000_000;
 const RETRIES_A_BYTE: u64 = 8;
-/// Stack entries of one search; a run of letters takes one a letter.
+/// Max stack entries of one search; a run of letters takes one per letter.
 const STACK: usize = 64 << 10;
 const STACK_A_BYTE: usize = 4;
-/// Processor time of a text's searches. Patterns of public models take about 0.1 us a byte.
+/// Max processor time of all searches of a text. Patterns of public models take about 0.1 us per byte.
 const TIME_NS: u64 = 500_000_000;
 const TIME_NS_A_BYTE: u64 = 4_000;
-/// Searches between two looks at the clock.
+/// Searches between two readings of the clock.
 const SEARCHES: u32 = 64;
 
 /// Nanoseconds for which this thread has had a processor.
@@ -35,7 +35,7 @@ fn thread_ns() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
-/// What the searches of one text may still take. Belongs to one thread.
+/// The remaining budget of one text's searches. Belongs to one thread.
 pub struct Work {
     size: usize, // bytes of the text
     end_ns: u64,
@@ -66,13 +66,13 @@ impl Work {
     }
 }
 
-/// What is searched for.
+/// The pattern of a search.
 pub enum BoundedPattern {
     Text(String),
     Regex(Regex),
 }
 
-/// A text in order: what a pattern matches and what is between.
+/// A piece of a text: a match, or the text between two matches.
 pub struct Found(pub Vec<(Offsets, bool)>);
 
 impl Pattern for Found {
@@ -81,7 +81,7 @@ impl Pattern for Found {
     }
 }
 
-/// Found matches and what is between them, which cover the text.
+/// The matches and the pieces between them; together they cover the text.
 fn cover(text: &str, matches: impl Iterator<Item = Offsets>) -> Found {
     let mut found = Vec::new();
     let mut end = 0;
@@ -113,7 +113,7 @@ impl BoundedPattern {
         Ok(BoundedPattern::Regex(regex))
     }
 
-    /// All of `text` in order, as the search of tokenizers gives it.
+    /// The pieces of `text` in order, as the search of the tokenizers crate returns them.
     pub fn find(&self, text: &str, work: &Work) -> Result<Found, Failure> {
         if text.is_empty() {
             return Ok(Found(vec![((0, 0), false)]));
@@ -130,7 +130,7 @@ impl BoundedPattern {
         let mut last = None; // end of the last match
         while from <= text.len() && search(regex, text, from, &mut region, work)? {
             let Some((start, stop)) = region.pos(0) else { break };
-            // An empty match right after another one is passed over, or the search would not end.
+            // Skips an empty match right after another match; otherwise the search would not end.
             if start == stop && last == Some(stop) {
                 from += text[from..].chars().next().map_or(1, char::len_utf8);
                 continue;
@@ -157,7 +157,7 @@ fn search(
     let mut limits = MatchParam::default();
     limits.set_match_stack_limit(u32::try_from(stack).unwrap_or(u32::MAX));
     limits.set_retry_limit_in_match(u32::try_from(retries).unwrap_or(u32::MAX));
-    // SAFETY: `limits` owns what it gives.
+    // SAFETY: `limits` owns the pointer that it returns.
     unsafe {
         onig_sys::onig_set_retry_limit_in_search_of_match_param(
             limits.as_raw(),

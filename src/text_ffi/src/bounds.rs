@@ -1,7 +1,7 @@
-//! What one rendering may use. Templates come from strangers, and instructions alone bound neither memory nor
-//! time: one `s ~ s` doubles a text, one filter reads all of it. Operators, filters, methods and output
-//! therefore spend a budget of work, in bytes and items that they touch, before they begin, and each looks
-//! at the memory that the rendering holds. A step is refused when either is used up.
+//! The budget of one rendering. Templates are untrusted, and a limit on instructions bounds neither memory
+//! nor time: one `s ~ s` doubles a text, and one filter reads all of it. So operators, filters, methods and
+//! output first pay for their work, counted in bytes and items touched, and check the memory that the
+//! rendering holds. A step is refused when either limit is reached.
 
 use std::cell::Cell;
 use std::fmt;
@@ -11,7 +11,7 @@ use minijinja::{Error, ErrorKind, Value};
 
 use crate::memory;
 
-/// Depth of a value that is compared, written or measured. A namespace may hold itself.
+/// Max depth of a value that is compared, written or measured. A namespace may contain itself.
 pub const MAX_DEPTH: usize = 1000;
 /// Cost of a step in addition to the bytes and items that it touches.
 const STEP: u64 = 256;
@@ -80,7 +80,7 @@ pub fn spend_memory(size: u64) -> Result<(), Error> {
     spend(size)
 }
 
-/// Bytes of a text, items of a list; 1 for what has no size.
+/// Bytes of a text or items of a list; 1 for a value without a size.
 pub fn extent(value: &Value) -> u64 {
     value.as_str().map(str::len).or_else(|| value.len()).unwrap_or(1) as u64
 }
@@ -89,8 +89,8 @@ pub fn spend_on(values: &[Value]) -> Result<(), Error> {
     spend(values.iter().map(extent).fold(0, u64::saturating_add))
 }
 
-/// Pays for a step that reads values to their leaves. Values may share parts, so that a small one is large
-/// when it is written.
+/// Pays for a step that reads values down to their leaves. Values may share parts, so a value that is small
+/// in memory may be large when written.
 pub fn spend_on_all_of(value: &Value) -> Result<(), Error> {
     fn visit(value: &Value, depth: usize) -> Result<(), Error> {
         spend(extent(value))?;

@@ -1,4 +1,4 @@
-//! What Jinja2 does with lists, texts and maps, as filters that `program` puts in the place of minijinja's
+//! Jinja2's operations on lists, texts and maps, as filters that `program` substitutes for minijinja's
 //! operators.
 
 use std::fmt;
@@ -10,8 +10,8 @@ use minijinja::{Environment, Error, State, Value};
 use crate::bounds::{extent, spend, spend_memory, spend_on_all_of};
 use crate::operators::{equal, is_list, items_of, list_like, refuse, undefined, Number};
 
-/// Methods of a dict that a template may read without a call. Python finds them before an item of this name
-/// in `d.items`, and after it in `d["items"]`.
+/// Methods of a dict that a template may read without calling them. In `d.items`, Python finds the method
+/// before an item of that name; in `d["items"]`, it finds the item first.
 const METHODS: [(&str, &str); 5] =
     [("items", ".items"), ("keys", ".keys"), ("values", ".values"), ("get", ".get"), ("copy", ".copy")];
 
@@ -19,12 +19,12 @@ fn method_name(name: &str) -> Option<&'static str> {
     METHODS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known)
 }
 
-/// The filter in the place of `.name`.
+/// The filter that replaces `.name`.
 pub fn attribute_filter(name: &str) -> Option<&'static str> {
     METHODS.iter().find(|(known, _)| *known == name).map(|(_, filter)| *filter)
 }
 
-/// A method of a map that was read and not called.
+/// A method of a map that was read but not called.
 #[derive(Debug)]
 struct BoundMethod {
     of: Value,
@@ -49,7 +49,7 @@ fn bound(of: &Value, name: &'static str) -> Value {
     Value::from_object(BoundMethod { of: of.clone(), name })
 }
 
-/// A map, but not a namespace or another object of the machine.
+/// A map that is not a namespace or another object of the virtual machine.
 fn is_dict(value: &Value) -> bool {
     let own = |name: &str| ["Namespace", "Loop", "Macro", "Module"].iter().any(|own| name.ends_with(own));
     value.kind() == ValueKind::Map && !value.as_object().is_some_and(|object| own(object.type_name()))
@@ -90,7 +90,7 @@ fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
     }
 }
 
-/// A value that Python can hash. Lists have no place in a map, and reading a large one as a key is slow.
+/// A value that Python can hash. Lists cannot be keys of a map, and reading a large one as a key is slow.
 fn is_key(value: &Value) -> bool {
     !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) || value.is_tuple()
 }
@@ -159,7 +159,7 @@ fn map_of(pairs: Rest<Value>) -> Result<Value, Error> {
     Ok(Value::from_pairs(pairs.chunks(2).map(|pair| (pair[0].clone(), pair[1].clone()))))
 }
 
-/// What a loop runs over. A text becomes a list of its characters.
+/// The items of a loop. A text becomes a list of its characters.
 fn iterated(value: &Value) -> Result<Value, Error> {
     let each = if value.as_str().is_some() { size_of::<Value>() as u64 } else { 1 };
     spend_memory(extent(value).saturating_mul(each))?;

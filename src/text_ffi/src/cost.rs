@@ -1,31 +1,31 @@
-//! What the grammar library does not count: it builds automata whose size follows from numbers in the source.
-//! A multiple of n has n states, and repetitions inside each other multiply. Such sources are refused before
-//! they are compiled, since the library cannot be interrupted.
+//! Costs that the grammar library does not count: the size of its automata depends on numbers in the source.
+//! `multipleOf: n` has n states, and nested repetitions multiply. Such sources are refused before they are
+//! compiled, because the library cannot be interrupted.
 
 use serde_json::{Deserializer, Map, Value as Json};
 
 use crate::{Code, Failure};
 
-/// States of all `multipleOf` together.
+/// Max states of all `multipleOf` together.
 pub const MAX_REMAINDERS: u64 = 10_000;
-/// Product of the counts of repetitions inside each other, as in `(a{m}){n}`.
+/// Max product of the counts of nested repetitions, as in `(a{m}){n}`.
 pub const MAX_REPEATS: u64 = 10_000;
 
-/// Bytes of a repetition's text that are read.
+/// Max bytes that are read of a repetition.
 const LONGEST: usize = 48;
 
 fn limit(text: String) -> Failure {
     Failure::new(Code::Limit, text)
 }
 
-/// What a JSON schema says about multiples.
+/// The multiples in a JSON schema.
 #[derive(Default)]
 struct Multiples {
     divisors: Vec<u64>, // one for each keyword
     shared: u64,        // places that use or combine other parts of the schema
 }
 
-/// 0.05 is 5 hundredths: the automaton has as many states as its digits say. None: not a number it takes.
+/// 0.05 is 5 hundredths: the automaton has as many states as the digits say. None: an unsupported number.
 fn divisor_of(number: f64) -> Option<u64> {
     let mut whole = number;
     for _ in 0..20 {
@@ -121,7 +121,7 @@ pub fn check_lark(source: &str) -> Result<(), Failure> {
         }
     }
     check_states(states)?;
-    // Rules repeat as expressions do; a text in quotes that looks like a repetition counts as one.
+    // Rules repeat as expressions do; quoted text that looks like a repetition counts as one.
     source.lines().filter(|line| !line.contains("%json")).try_for_each(check_regex)
 }
 

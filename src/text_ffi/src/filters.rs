@@ -1,5 +1,5 @@
-//! The filters of a chat template: those of Jinja2 and of transformers. Each pays for what it reads and for
-//! what it makes.
+//! The filters of a chat template: those of Jinja2 and of transformers. Each pays for the values that it
+//! reads and for those that it makes.
 
 use minijinja::value::{from_args, Kwargs, Rest, ValueOrKwargs};
 use minijinja::{filters, Environment, Error, ErrorKind, State, Value};
@@ -8,12 +8,12 @@ use crate::bounds::{spend, spend_memory, spend_on, spend_on_all_of};
 use crate::numbers;
 use crate::python::{self, str_of};
 
-/// How a native filter is paid for.
+/// The price of a native filter.
 #[derive(Clone, Copy)]
 enum Price {
     /// The texts and lists themselves.
     Size,
-    /// Everything in them: it compares or adds their items.
+    /// All their contents: it compares or adds their items.
     Leaves,
 }
 
@@ -29,7 +29,7 @@ fn add_paid(env: &mut Environment, name: &'static str, price: Price, native: Val
             Price::Leaves => args.iter().try_for_each(spend_on_all_of)?,
         }
         match args.first() {
-            // Jinja2 asks only whether there is something to go through.
+            // Jinja2 only checks whether the value can be iterated.
             Some(first) if LAZY.contains(&name) && !first.is_true() => {
                 return Ok(Value::from(Vec::<Value>::new()))
             }
@@ -111,7 +111,7 @@ pub fn add_to(env: &mut Environment) {
     env.add_filter("upper", |value: &Value| str_of(value).map(|text| text.to_uppercase()));
     env.add_filter("lower", |value: &Value| str_of(value).map(|text| text.to_lowercase()));
     for name in ["chained", "changed"] {
-        // A compared value may be large: it is paid for as a whole.
+        // A compared value may be large, so the filter pays for all of it.
         env.add_filter(name, move |state: &mut State, args: Rest<Value>| {
             spend_on_all_of(args.last().unwrap_or(&Value::UNDEFINED))?;
             if name == "chained" {
@@ -155,7 +155,7 @@ fn replace(text: &Value, old: &Value, new: &Value, count: Option<i64>) -> Result
     replaced(&str_of(text)?, &str_of(old)?, &str_of(new)?, count)
 }
 
-/// str.replace(old, new, count); no count, or a negative one: all.
+/// str.replace(old, new, count); without a count or with a negative one: all.
 pub fn replaced(text: &str, old: &str, new: &str, count: Option<i64>) -> Result<String, Error> {
     let most = count.and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
     spend(text.len() as u64)?;

@@ -25,7 +25,7 @@ pub struct Picture {
 
 const KINDS: &str = "PNG, JPEG, WebP, GIF or BMP";
 
-/// Memory of a decoder beside the pixels themselves: frames of GIF and WebP, tables.
+/// Memory of a decoder in addition to the pixels: frames of GIF and WebP, tables.
 const DECODER_BYTES_PER_PIXEL: u64 = 24;
 const DECODER_BYTES: u64 = 16 << 20;
 
@@ -49,13 +49,13 @@ fn kind_of(bytes: &[u8]) -> Result<ImageFormat, Failure> {
     }
 }
 
-/// False if the file ends before its picture does. Decoders of JPEG and WebP fill what is missing with grey;
-/// Pillow refuses such files. The decoders of the other kinds refuse them too.
+/// False if the file ends before its picture does. The decoders of JPEG and WebP fill the missing part with
+/// grey; Pillow refuses such files, and so do the decoders of the other formats.
 fn is_whole(kind: ImageFormat, bytes: &[u8]) -> bool {
     match kind {
         ImageFormat::Jpeg => jpeg_has_end(bytes),
         ImageFormat::WebP => match bytes.get(4..8) {
-            // "RIFF", the size of what follows, "WEBP" and the chunks. The last padding may lack.
+            // "RIFF", the size of the rest, "WEBP" and the chunks. The last padding byte may be missing.
             Some(&[a, b, c, d]) => {
                 bytes.len() as u64 + 1 >= u64::from(u32::from_le_bytes([a, b, c, d])) + 8
             }
@@ -65,11 +65,11 @@ fn is_whole(kind: ImageFormat, bytes: &[u8]) -> bool {
     }
 }
 
-/// True if the segments of a JPEG lead to its end marker; a thumbnail inside a segment has another one.
+/// True if the segments of a JPEG lead to its end marker; a thumbnail inside a segment has one too.
 fn jpeg_has_end(bytes: &[u8]) -> bool {
     let mut at = 2; // after the start marker
     loop {
-        // The data of a scan, or padding, until a marker that is neither an escaped 0xFF nor a restart.
+        // Scan data or padding, up to a marker that is neither an escaped 0xFF nor a restart.
         while let (Some(&first), Some(&second)) = (bytes.get(at), bytes.get(at + 1)) {
             if first == 0xff && !matches!(second, 0x00 | 0x01 | 0xd0..=0xd7 | 0xff) {
                 break;
@@ -103,7 +103,7 @@ fn check_size(width: u32, height: u32, limits: &PictureLimits) -> Result<(), Fai
     Ok(())
 }
 
-/// Alpha is left out, as by Pillow's convert("RGB").
+/// Drops alpha, like Pillow's convert("RGB").
 fn to_rgb(picture: DynamicImage) -> Picture {
     let rgb = picture.into_rgb8();
     Picture { width: rgb.width(), height: rgb.height(), rgb: rgb.into_raw() }

@@ -101,14 +101,14 @@ unsafe fn view_text<'a>(data: *const u8, size: usize, what: &str) -> Result<&'a 
 
 /// Runs `work` and converts a failure or panic to a code and a message.
 unsafe fn guarded(error: *mut Bytes, work: impl FnOnce() -> Result<(), Failure>) -> i32 {
-    // The caller gets a panic's words as an error; the default hook would also write them, with a backtrace.
+    // The caller gets the panic's message as an error; the default hook would print it too, and a backtrace.
     static QUIET: std::sync::Once = std::sync::Once::new();
     QUIET.call_once(|| std::panic::set_hook(Box::new(|_| {})));
     memory::forget_shortage();
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Code::Ok as i32,
         Ok(Err(failure)) => failure,
-        // A C library reports missing memory in its own words.
+        // The C library has a different message for a failed allocation.
         Err(_) if memory::was_short() => Failure::new(Code::Exhausted, "memory ran out; try again later"),
         Err(panic) => {
             let said = panic

@@ -7,7 +7,7 @@ use crate::bounds::{extent, spend, spend_on, spend_on_all_of};
 use crate::filters::{capitalized, check_widths, joined, padded, refuse, replaced, strip};
 use crate::python;
 
-/// Python's methods that pycompat lacks, does otherwise, or does not bound.
+/// Python's methods that pycompat lacks, implements differently, or does not bound.
 fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
     Ok(Some(Value::from(match name {
         "strip" | "lstrip" | "rstrip" => {
@@ -80,7 +80,7 @@ fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, 
     })))
 }
 
-/// Those that look for a part of a text, between two places if these are given. Their places count
+/// Methods that search for a part of a text, between two positions if given. Positions count
 /// characters.
 fn search(state: &mut State, text: &str, name: &str, args: &[Value]) -> Result<Value, Error> {
     let (part, from, to): (&Value, Option<i64>, Option<i64>) = from_args(args)?;

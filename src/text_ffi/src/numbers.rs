@@ -37,7 +37,7 @@ fn whole(x: f64) -> Option<i128> {
     (x.is_finite() && x.abs() < 1e38).then_some(x.trunc() as i128)
 }
 
-/// int(value, default=0, base=10): the default where there is no number.
+/// int(value, default=0, base=10): the default if `value` is not a number.
 fn int(value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
     spend(extent(value))?;
     let args = args.into_values();

@@ -1,5 +1,5 @@
-//! The operators of Jinja2, with Python's semantics for its values. They are filters because `program` puts
-//! them in the place of minijinja's own.
+//! The operators of Jinja2, with Python's semantics for its values. They are filters because `program`
+//! substitutes them for minijinja's operators.
 
 use std::cmp::Ordering;
 
@@ -55,7 +55,7 @@ fn unsupported(op: &str, a: &Value, b: &Value) -> Error {
     })
 }
 
-/// A list or tuple; lists that are made lazily count.
+/// A list or tuple; a lazy list counts too.
 pub fn is_list(value: &Value) -> bool {
     matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable)
 }
@@ -142,7 +142,7 @@ fn div(a: &Value, b: &Value) -> Result<Value, Error> {
     }
 }
 
-/// Rounds to minus infinity; `checked_div_euclid` does so for positive divisors only.
+/// Rounds towards minus infinity; `checked_div_euclid` does so only for positive divisors.
 fn floor_div(a: i128, b: i128) -> Option<i128> {
     let quotient = a.checked_div(b)?;
     if (a % b != 0) && ((a < 0) != (b < 0)) {
@@ -169,7 +169,7 @@ fn int_div(a: &Value, b: &Value) -> Result<Value, Error> {
     arithmetic("//", a, b, floor_div, |a, b| ((a - float_rem(a, b)) / b).round())
 }
 
-/// The remainder, or a text with its arguments filled in.
+/// The remainder, or a format string with its arguments filled in.
 fn rem(state: &mut minijinja::State, a: &Value, b: &Value) -> Result<Value, Error> {
     if a.as_str().is_some() {
         let arguments = if b.is_tuple() { items_of(b)? } else { vec![b.clone()] };
@@ -251,7 +251,7 @@ fn equal_at(a: &Value, b: &Value, depth: usize) -> Result<bool, Error> {
     Ok(a.kind() == b.kind() && (alone(a) || (!is_list(a) && a == b)))
 }
 
-/// None: not a number, so no order holds.
+/// None: one of them is NaN, which has no order.
 fn order(op: &str, a: &Value, b: &Value, depth: usize) -> Result<Option<Ordering>, Error> {
     if depth > MAX_DEPTH {
         return Err(too_deep());

@@ -1,4 +1,4 @@
-//! Patterns of JSON schemas: JavaScript's syntax without look-around, searched for anywhere in a text.
+//! Patterns of JSON schemas: JavaScript's syntax without look-around; a match may be anywhere in the text.
 
 use llguidance::derivre::RegexBuilder;
 use llguidance::regex_to_lark;

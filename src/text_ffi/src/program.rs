@@ -1,6 +1,6 @@
-//! A chat template as instructions for minijinja's machine. The machine runs with the operators of this
-//! library: Jinja2's own, and paid for. Sources are untrusted: an expression has a limited number of parts,
-//! since the parser calls itself for each (`not not not ...`).
+//! A chat template as instructions for minijinja's virtual machine, with the operators of this library: they
+//! behave as Jinja2's and pay for their work. Sources are untrusted: the number of parts of an expression is
+//! limited, because the parser recurses into each (`not not not ...`).
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use minijinja::{Error, ErrorKind, Value};
 
 use crate::containers::attribute_filter;
 
-/// Parts of one tag or expression. The longest of published templates has about 300.
+/// Max parts of one tag or expression. The longest one of a published template has about 300.
 const MAX_PARTS: usize = 4096;
-/// `elif` branches of a template; the parser calls itself for each.
+/// Max `elif` branches of a template; the parser recurses into each.
 const MAX_BRANCHES: usize = 1000;
 
 pub type Blocks = BTreeMap<&'static str, Instructions<'static>>;
@@ -20,11 +20,11 @@ pub type Blocks = BTreeMap<&'static str, Instructions<'static>>;
 pub struct Program {
     pub main: Instructions<'static>,
     pub blocks: Blocks,
-    /// What the instructions point into.
+    /// The source; the instructions point into it.
     _source: Source,
 }
 
-/// A text whose address does not change, freed after those who point into it.
+/// A text with a fixed address, freed after everything that points into it.
 struct Source(*mut str);
 
 // SAFETY: the text is never written.
@@ -43,7 +43,7 @@ impl Program {
         let source = with_unix_lines(source.strip_prefix('\u{feff}').unwrap_or(source));
         let source = without_generation_tags(&source, syntax)?;
         let source = Source(Box::into_raw(source.into_boxed_str()));
-        // SAFETY: the text lives as long as Program, which gives out no instructions.
+        // SAFETY: the text lives as long as Program, which never hands out its instructions.
         let text: &'static str = unsafe { &*source.0 };
         let tree = parse(text, name, syntax.clone())?;
         let mut generator = CodeGenerator::new(name, text);
@@ -104,11 +104,11 @@ fn filter(name: &'static str, arguments: u16) -> Instruction<'static> {
     Instruction::ApplyFilter(name, Some(arguments), NOT_CACHED)
 }
 
-/// The instructions in the place of one. Filters take their arguments from the same stack as operators.
+/// The instructions that replace one. Filters take their arguments from the same stack as operators.
 fn replaced(instruction: &Instruction<'static>) -> Vec<Instruction<'static>> {
     use Instruction as I;
     vec![match instruction {
-        // The formatter pays for what is emitted.
+        // The formatter pays for the output.
         I::EmitRaw(text) => return vec![I::LoadConst(Value::from(*text)), I::Emit],
         I::PushLoop(_) => return vec![filter("for", 1), instruction.clone()],
         // A chained comparison, `a < b < c`, and loop.changed() compare whole values.

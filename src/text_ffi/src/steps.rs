@@ -1,7 +1,7 @@
 //! The steps of a tokenizer before its model: normalizers and pre-tokenizers of tokenizer.json, with bounds.
-//! Each does what the one of tokenizers does, but the size of a text is looked at between steps, before a
-//! replacement is made, and patterns have limits (bounded_regex.rs). The files come from strangers: one
-//! replacement may make a letter megabytes, and steps in sequence multiply.
+//! Each behaves as its counterpart in the tokenizers crate, but the text's size is checked between steps and
+//! before a replacement, and patterns have limits (bounded_regex.rs). The files are untrusted: one
+//! replacement may turn a letter into megabytes, and successive steps multiply.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -17,12 +17,12 @@ use tokenizers::{
 use crate::bounded_regex::{BoundedPattern, Work};
 use crate::{Code, Failure};
 
-/// Steps of one kind in a file. Public models have at most 20.
+/// Max steps of one kind in a file. Public models have at most 20.
 const MAX_STEPS: usize = 64;
-/// Growth of a text by its normalizers: this factor, and some bytes more for short texts.
+/// Max growth of a text by its normalizers: this factor, plus some bytes for short texts.
 pub const MAX_GROWTH: usize = 8;
 const SPARE: usize = 4096; // bytes
-/// Growth of a text by its pre-tokenizers, from their kinds alone.
+/// Max growth of a text by its pre-tokenizers, which follows from their kinds.
 const MAX_PIECE_GROWTH: u64 = 16;
 
 fn corrupt(text: impl Into<String>) -> Failure {
@@ -62,7 +62,7 @@ enum NormalStep {
         size: usize,
         step: NormalizerWrapper,
     },
-    /// One whose growth is bounded by Unicode: a character becomes at most 12 times as long.
+    /// A step whose growth Unicode bounds: a character becomes at most 12 times as long.
     Other(NormalizerWrapper),
 }
 
@@ -117,7 +117,7 @@ pub struct Normalizing<'a> {
 }
 
 impl Normalizing<'_> {
-    /// To be asked after the last part.
+    /// Call it after the last part.
     pub fn outcome(self) -> Result<(), Failure> {
         self.failure.into_inner().unwrap_or_else(PoisonError::into_inner).map_or(Ok(()), Err)
     }

@@ -20,16 +20,16 @@ use crate::{containers, filters, methods, operators, python, Code, Failure};
 const NAME: &str = "chat template";
 /// The variable that passes the clock to strftime_now; templates cannot write this name.
 const NOW: &str = "now in s";
-/// Stack of a rendering. Fuel alone bounds the nesting of values (`[ns.x]` in a loop), and minijinja drops
-/// and compares them recursively. Only touched pages use memory.
+/// Stack of a rendering. Only fuel bounds the nesting of values (`[ns.x]` in a loop), and minijinja drops and
+/// compares them recursively. Only touched pages use memory.
 const STACK_SIZE: usize = 512 << 20; // bytes
 /// Max memory of rendering per byte of variables: JSON, the template's values, and the text.
 const RENDER_NEED: usize = 192; // bytes
 /// Work that a rendering may do per byte of variables: how often it may read them.
 const RENDER_WORK: u64 = 256; // bytes
-/// Memory that all renderings of a template may lose together: a namespace that holds itself is never freed.
+/// Memory that all renderings of a template may leak: a namespace that contains itself is never freed.
 const MAX_LOST: u64 = 64 << 20; // bytes
-/// Less than this is what threads and errors keep of their own.
+/// Threads and errors keep less than this for themselves.
 const MIN_LOST: u64 = 64 << 10; // bytes
 
 /// Mirrors ft_text_limits.
@@ -101,7 +101,7 @@ impl ChatTemplate {
         Ok(ChatTemplate { program, env, limits, lost: AtomicU64::new(0) })
     }
 
-    /// Within `limits`, whose sizes of the template and depth of calls are those that it was compiled with.
+    /// Renders within `limits`; template size and call depth must be those that it was compiled with.
     pub fn render(&self, context: &[u8], now_s: i64, limits: &Limits) -> Result<Vec<u8>, Failure> {
         if self.lost.load(Ordering::Relaxed) > MAX_LOST {
             let text = "it keeps memory after each rendering, as a namespace does that holds itself";
@@ -270,7 +270,7 @@ fn range(first: i64, end: Option<i64>, step: Option<i64>) -> Result<Vec<i64>, Er
 
 fn strftime_now(state: &State, format: &str) -> Result<String, Error> {
     let now_s = state.lookup(NOW).and_then(|v| v.as_i64()).unwrap_or(0);
-    // The C locale's forms, which jiff writes in its own way.
+    // The forms of the C locale, which jiff writes differently.
     let format = &format.replace("%c", "%a %b %e %H:%M:%S %Y").replace("%x", "%m/%d/%y");
     let shown = jiff::Timestamp::from_second(now_s).and_then(|now| jiff::fmt::strtime::format(format, now));
     shown.map_err(|_| {

@@ -14,7 +14,7 @@ use crate::{Code, Failure};
 /// Max memory of encoding per byte of text: pieces, alignments, tokens, and ids, including list growth.
 /// Measured with every byte as a separate piece and token.
 const ENCODE_NEED: usize = 512; // bytes
-/// Bytes of what a model puts in front of or after parts of a word.
+/// Max bytes of the prefix or suffix that a model adds to parts of a word.
 const MAX_AFFIX: usize = 64;
 
 /// How the spelling of a model's token in tokenizer.json maps to bytes; added tokens are literal in both.
@@ -153,7 +153,7 @@ fn check_added(tokens: &Json, normal: &NormalSteps) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A model repeats them for each character.
+/// The model repeats them for each character.
 fn check_affixes(model: &Json) -> Result<(), Failure> {
     for name in ["continuing_subword_prefix", "end_of_word_suffix"] {
         let size = model[name].as_str().map_or(0, str::len);
