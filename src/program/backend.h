@@ -101,9 +101,9 @@ struct SlidingWindowPart {
 };
 
 /// The memory of a program's timelines. timeline/ decides which block and slot belongs to whom.
-/// Copies and writes are in order with steps. copy_* may return before they are done; read_* and write_* wait.
-/// Reads are not in order with steps: settle() comes before them. One second thread may read blocks and slots
-/// that no step writes meanwhile.
+/// Copies and writes are in order with steps. copy_* may return before they are done; read_* and write_*
+/// wait. Reads are not in order with steps: settle() comes before them. One second thread may read blocks and
+/// slots that no step writes meanwhile.
 class State {
  public:
   virtual ~State() = default;

@@ -231,12 +231,12 @@ struct Geglu {
   void describe(Describer& d) const;
 };
 inline constexpr int kMaxExperts = 1 << 16;
-inline constexpr float kLeastRouterSum = 1e-20F;
+inline constexpr float kMinRouterSum = 1e-20F;
 enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
 /// Which experts a row goes to: the `chosen` highest scores, in falling order; of equal scores the lowest
 /// index comes first. Their weights are the softmax over all scores; `renormalised`: divided by their sum;
 /// then times `scale` of the expert and times `factor`. With kSigmoid the sigmoid of a score is its weight,
-/// sigmoid + `selection_bias` decides the choice, and kLeastRouterSum is added to the sum.
+/// sigmoid + `selection_bias` decides the choice, and kMinRouterSum is added to the sum.
 /// out = [chosen indices, chosen weights].
 /// Source: transformers' Qwen3_5MoeTopKRouter, Gemma4TextRouter and Glm4MoeTopkRouter.
 struct TopKRouter {

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The published SmolLM2-135M-Instruct behind the server: its tokenizer and template against transformers'
+"""The published SmolLM2-135M-Instruct, served: its tokenizer and template against transformers'
 (tests/golden/smollm2), greedy text, and that its drafter helps. Standard library only; FORETOKEN_SMOLLM2 names the
 model (tools/smollm2 fetches it).
 

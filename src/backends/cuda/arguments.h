@@ -311,7 +311,7 @@ struct PlainLinearArgs {
 };
 
 constexpr int kMaxChosen = 32;              // experts of a row
-constexpr float kLeastRouterMass = 1e-20f;  // kLeastRouterSum
+constexpr float kMinRouterMass = 1e-20f;  // kMinRouterSum
 constexpr int kExpertTileRows = 8;          // rows of one expert that a block multiplies together
 
 struct RouteArgs {

@@ -1,8 +1,8 @@
 // A GPU as the backend sees it: memory, one stream on which everything happens in order except
-// read_settled(), kernels by name, graphs. cuda_device.cpp uses NVIDIA's driver, emulator/ the C++ compiler. Copies and launches
-// return before they are done; wait() waits for all of them. Thread: one at a time; copies and wait() from
-// any thread, also while another one records a graph. Errors: DeviceError, and BackendLost where no later
-// call can succeed; allocate() returns null where no memory is left.
+// read_settled(), kernels by name, graphs. cuda_device.cpp uses NVIDIA's driver, emulator/ the C++ compiler.
+// Copies and launches return before they are done; wait() waits for all of them. Thread: one at a time;
+// copies and wait() from any thread, also while another one records a graph. Errors: DeviceError, and
+// BackendLost where no later call can succeed; allocate() returns null where no memory is left.
 #pragma once
 
 #include <cstddef>
@@ -73,8 +73,8 @@ class Device {
   virtual void wait() = 0;
   /// Waits for what was queued before this call, while others go on queueing. Any thread.
   virtual void settle() = 0;
-  /// Copies out what nothing queued since settle() writes, by a second stream that does not wait for the first.
-  /// Returns when it is done. Any thread.
+  /// Copies out what nothing queued since settle() writes, by a second stream that does not wait for the
+  /// first. Returns when it is done. Any thread.
   virtual void read_settled(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual void launch(const Launch& launch, const void* args) = 0;

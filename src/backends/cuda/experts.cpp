@@ -17,7 +17,7 @@ int max_expert_tiles(std::int64_t pairs, std::int64_t experts) {
 }  // namespace
 
 Status Compiler::make(const TopKRouter& op) {
-  static_assert(kLeastRouterMass == kLeastRouterSum);
+  static_assert(kMinRouterMass == kMinRouterSum);
   RouteArgs args{view(op.scores),         view(op.out), nullptr,   op.chosen,
                  op.renormalised ? 1 : 0, nullptr,      op.factor, op.score == RouterScore::kSigmoid ? 1 : 0};
   FT_ASSIGN(args.scale, retain<float>(weights_->floats(op.scale)));

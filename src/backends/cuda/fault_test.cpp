@@ -98,8 +98,7 @@ FakeDriver::FakeDriver() {
     return std::memset(reinterpret_cast<void*>(to), value, bytes), 0;
   };
   table.cuStreamCreate = handle<unsigned>;
-  table.cuStreamDestroy = good<Handle>;
-  table.cuStreamSynchronize = good<Handle>;
+  table.cuStreamDestroy = table.cuStreamSynchronize = good<Handle>;
   table.cuStreamQuery = [](Handle) { return ++fake->calls, fake->query_status; };
   table.cuEventCreate = handle<unsigned>;
   table.cuEventRecord = good<Handle, Handle>;

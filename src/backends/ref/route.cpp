@@ -47,7 +47,7 @@ void execute(const Step& step, const TopKRouter& op, Weights weights) {
     std::iota(order.begin(), order.end(), 0);
     std::ranges::stable_sort(order, is_higher, [&](std::size_t e) { return merit[e]; });
     const std::vector<float> mass = masses(op, scores, order);
-    float sum = by_sigmoid ? kLeastRouterSum : 0;
+    float sum = by_sigmoid ? kMinRouterSum : 0;
     for (std::size_t j = 0; j < (op.renormalised ? chosen : order.size()); ++j) sum += mass[j];
     for (std::size_t j = 0; j < chosen; ++j) {
       const std::size_t expert = order[j];

@@ -65,11 +65,11 @@ Result<std::vector<std::string>> read_prompts(const std::string& path) {
 
 /// Names of the report: the first words of the prompt.
 std::string name_of(const std::string& prompt) {
-  constexpr std::size_t kMost = 28;
+  constexpr std::size_t kMaxName = 28;
   const std::string line = prompt.substr(0, prompt.find('\n'));
-  if (line.size() <= kMost) return line;
-  const std::size_t blank = line.rfind(' ', kMost);
-  return line.substr(0, blank == std::string::npos ? kMost : blank) + " ...";
+  if (line.size() <= kMaxName) return line;
+  const std::size_t blank = line.rfind(' ', kMaxName);
+  return line.substr(0, blank == std::string::npos ? kMaxName : blank) + " ...";
 }
 
 Result<std::vector<Prompt>> bench_prompts(const Options& options, const LoadedModel& loaded) {

@@ -97,7 +97,7 @@ class RouteOp final : public Operation {
     for (int j = 0; j < chosen_; ++j) weights[j] = scores[static_cast<int>(out[j])];
     sigmoids(kernels, weights, chosen_);
     if (!renormalised_) return;
-    float sum = kLeastRouterSum;
+    float sum = kMinRouterSum;
     for (int j = 0; j < chosen_; ++j) sum += weights[j];
     for (int j = 0; j < chosen_; ++j) weights[j] /= sum;
   }

@@ -71,7 +71,7 @@ FT_KERNEL(route, RouteArgs, 256) {
   const float highest = scores[indices[0]];
   float mass = 0;
   if (p.by_sigmoid) {
-    mass = kLeastRouterMass;
+    mass = kMinRouterMass;
     for (int n = 0; n < p.chosen; n++) mass = mass + sigmoid(scores[indices[n]]);
     mass = p.renormalised ? mass : 1.0f;
   } else if (p.renormalised) {
