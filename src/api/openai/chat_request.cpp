@@ -223,7 +223,7 @@ Status read_prediction(const Fields& fields, GenerateParams& call) {
   return {};
 }
 
-/// -1, as clients of LM Studio and llama.cpp send it, is no limit: 0 here.
+/// -1, as clients of LM Studio and llama.cpp send it, means unlimited, which is 0 here.
 Result<std::optional<std::int64_t>> read_max_tokens(const Fields& fields, const char* name) {
   const Json* given = fields.find(name);
   if (given != nullptr && *given == -1) return std::optional<std::int64_t>(0);
