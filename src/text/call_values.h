@@ -1,6 +1,6 @@
 // Values of a call whose tool has alternatives of parameters (anyOf or oneOf of objects). Whether `7` is a
-// number or a text may depend on the parameters after it, so all values wait for the call's end, and the first
-// alternative that the whole call follows decides. Cost: one conversion for each alternative.
+// number or a text may depend on the parameters after it, so all values wait for the call's end, and the
+// first alternative that the whole call follows decides. Cost: one conversion for each alternative.
 #pragma once
 
 #include <span>
