@@ -14,6 +14,7 @@ std::array<std::int8_t, 256> digit_values() {
   values.fill(-1);
   for (std::size_t i = 0; i < kDigits.size(); ++i)
     values[static_cast<unsigned char>(kDigits[i])] = static_cast<std::int8_t>(i);
+  values['-'] = 62, values['_'] = 63;  // the alphabet of URLs (RFC 4648, section 5)
   return values;
 }
 

@@ -1,7 +1,9 @@
 #include "api/image_parts.h"
 
+#include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "api/base64.h"
 #include "api/fields.h"
@@ -18,6 +20,28 @@ bool is_web_address(std::string_view url) {
   return url.starts_with("http://") || url.starts_with("https://");
 }
 
+std::string lower(std::string_view text) {
+  std::string all(text);
+  for (char& c : all) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
+  return all;
+}
+
+/// Base64 without percent escapes; a wrong one stays, and decode_base64() refuses it.
+std::string without_escapes(std::string_view data) {
+  std::string all;
+  all.reserve(data.size());
+  for (std::size_t i = 0; i < data.size(); ++i) {
+    unsigned value = 0;
+    const bool escape = data[i] == '%' && i + 2 < data.size();
+    const char* digits = data.data() + i + 1;
+    const auto read = escape ? std::from_chars(digits, digits + 2, value, 16) : std::from_chars_result{};
+    const bool whole = escape && read.ec == std::errc() && read.ptr == digits + 2;
+    all += whole ? static_cast<char>(value) : data[i];
+    i += whole ? 2 : 0;
+  }
+  return all;
+}
+
 Json canonical(std::string url, const std::string& path, const std::string& detail) {
   return Json{{"type", "image"}, {"url", std::move(url)}, {"at", path}, {"detail", detail}};
 }
@@ -25,7 +49,7 @@ Json canonical(std::string url, const std::string& path, const std::string& deta
 Result<Json> of_url(const std::string& url, const std::string& at, const std::string& path,
                     const std::string& detail) {
   if (is_web_address(url)) return canonical(url, at, detail);
-  if (!url.starts_with("data:")) {
+  if (!lower(std::string_view(url).substr(0, 5)).starts_with("data:")) {
     return wrong(at, "must be a data URI such as data:image/png;base64,...");
   }
   return canonical(url, path, detail);
@@ -45,13 +69,15 @@ Result<std::string> fetched(const ImageInput& input, const std::string& url) {
                fmt::format("the image was not fetched: {}; send it as a data URI", error.message)};
 }
 
-/// The bytes of a data URI in base64.
+/// The bytes of a data URI in base64, whose characters may be escaped as in any URI.
 Result<std::string> bytes_of(std::string_view url) {
   const std::size_t comma = url.find(',');
-  if (comma == std::string_view::npos || !url.substr(0, comma).ends_with(";base64")) {
+  if (comma == std::string_view::npos || !lower(url.substr(0, comma)).ends_with(";base64")) {
     return Error{Code::kInvalid, "must be a data URI in base64, such as data:image/png;base64,..."};
   }
-  return decode_base64(url.substr(comma + 1));
+  const std::string_view data = url.substr(comma + 1);
+  if (data.find('%') == std::string_view::npos) return decode_base64(data);
+  return decode_base64(without_escapes(data));
 }
 
 }  // namespace

@@ -35,6 +35,18 @@ std::optional<std::int32_t> end_token_in(std::string_view tokenizer_config, cons
   return token.empty() ? std::nullopt : tokenizer.id_of(token);
 }
 
+std::vector<std::int32_t> turn_ends_in(std::string_view chat_template, const Tokenizer& tokenizer) {
+  constexpr std::string_view kKnown[] = {"<|im_end|>", "<end_of_turn>", "<turn|>", "<|eot_id|>",
+                                         "<|eom_id|>"};
+  std::vector<std::int32_t> ends;
+  for (const std::string_view name : kKnown) {
+    if (chat_template.find(name) == std::string_view::npos) continue;
+    const std::optional<std::int32_t> id = tokenizer.id_of(name);
+    if (id && tokenizer.is_added(*id)) ends.push_back(*id);
+  }
+  return ends;
+}
+
 std::optional<std::int32_t> end_token_of(const std::string& model_dir, const Tokenizer& tokenizer) {
   for (const char* name : {"/tokenizer_config.json", "/special_tokens_map.json"}) {
     if (const std::string token = eos_in(model_dir + name); !token.empty()) return tokenizer.id_of(token);

@@ -51,5 +51,15 @@ TEST_F(EndToken, IsNoneWhereNoFileNamesATokenOfTheVocabulary) {
   }
 }
 
+TEST_F(EndToken, TheTemplatesEndOfATurnIsOneToo) {
+  const auto tokenizer = Tokenizer::load("assets/qwen3.5-tiny");
+  ASSERT_TRUE(tokenizer.ok());
+  const std::vector<std::int32_t> ends = turn_ends_in("{{ m.content }}<|im_end|>", *tokenizer);
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_EQ(ends[0], tokenizer->id_of("<|im_end|>"));
+  EXPECT_TRUE(turn_ends_in("{{ m.content }}<end_of_turn>", *tokenizer).empty()) << "not in the vocabulary";
+  EXPECT_TRUE(turn_ends_in("{{ m.content }}", *tokenizer).empty());
+}
+
 }  // namespace
 }  // namespace ft

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "text/schema_places.h"
+
 namespace ft {
 namespace {
 

@@ -5,10 +5,11 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
+
+#include "text/schema_graph.h"
 
 namespace ft {
 

@@ -53,8 +53,10 @@ Result<std::vector<Function>> functions_of(const ToolCallRules& rules) {
         {name, given ? parameters : Json::object(), function.value("strict", Json()) == true});
   }
   if (functions.size() > kMaxToolsOffered) {
-    return Error{Code::kInvalid, fmt::format("{} tools can be called, more than the limit of {}; offer fewer",
-                                             functions.size(), kMaxToolsOffered)};
+    return Error{Code::kInvalid,
+                 fmt::format("{} tools can be called, more than the limit of {}; offer fewer, or leave "
+                             "tool_choice at auto, parallel_tool_calls at true, and strict out",
+                             functions.size(), kMaxToolsOffered)};
   }
   for (const std::string& name : rules.allowed) {
     if (std::none_of(functions.begin(), functions.end(), [&](const auto& f) { return f.name == name; })) {

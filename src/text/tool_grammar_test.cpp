@@ -269,7 +269,8 @@ TEST(ToolGrammar, WhatStrictCannotKeepIsRefusedByName) {
   }
   EXPECT_NE(said(R"({"$ref": "#/$defs/none"})", true).find("#/$defs/none"), std::string::npos);
   for (const bool strict : {false, true}) {
-    EXPECT_NE(said(R"({"$id": "x", "type": "string"})", strict).find("$id"), std::string::npos);
+    EXPECT_NE(said(R"({"$dynamicRef": "#x"})", strict).find("$dynamicRef"), std::string::npos);
+    EXPECT_EQ(said(R"({"$id": "x", "type": "string"})", strict), "");
   }
 }
 

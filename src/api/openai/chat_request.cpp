@@ -104,14 +104,16 @@ Status add_calls(const Fields& fields, Json& message) {
 namespace {
 
 /// The content of a tool's result: a text or parts, or else any JSON, which the model reads as it is written.
+/// Parts of text and media keep their kind, since media that cannot be read are refused.
 Json result_content(const Json& content) {
   if (content.is_null() || content.is_string()) return content;
   const auto readable = [](const Json& part) {
-    constexpr std::array<std::string_view, 5> kRead{"text", "input_text", "output_text", "image_url",
-                                                    "input_image"};
     if (part.is_string()) return true;
     const Json type = part.is_object() ? part.value("type", Json()) : Json();
-    return type.is_string() && std::ranges::find(kRead, type.get_ref<const std::string&>()) != kRead.end();
+    const auto has = [&](std::string_view word) {
+      return type.is_string() && type.get_ref<const std::string&>().find(word) != std::string::npos;
+    };
+    return has("text") || has("image") || has("audio") || has("video") || has("file");
   };
   if (!content.is_array()) return dump(content);
   Json parts = Json::array();
@@ -223,7 +225,7 @@ Status read_prediction(const Fields& fields, GenerateParams& call) {
   return {};
 }
 
-/// -1, as clients of LM Studio and llama.cpp send it, means no limit: 0 here.
+/// -1, as clients of LM Studio and llama.cpp send it, means unlimited, which is 0 here.
 Result<std::optional<std::int64_t>> read_max_tokens(const Fields& fields, const char* name) {
   const Json* given = fields.find(name);
   if (given != nullptr && *given == -1) return std::optional<std::int64_t>(0);

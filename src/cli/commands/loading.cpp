@@ -4,6 +4,7 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <optional>
 
 #include "backends/registry.h"
 #include "base/text_layout.h"
@@ -18,6 +19,7 @@
 #include "models/synthetic/model.h"
 #include "sched/admission.h"
 #include "sched/memory_plan.h"
+#include "text/end_token.h"
 
 namespace ft::cli {
 namespace {
@@ -170,9 +172,8 @@ Status check_tokens(const std::string& directory, const Tokenizer& own) {
 
 namespace {
 
-/// The tokenizer's end token ends an answer too, where the configuration of the model lacks it.
-void add_end_token(const ModelTexts& texts, const Tokenizer& tokenizer, ModelFacts& facts) {
-  const std::optional<std::int32_t> end = texts.end_token(tokenizer);
+/// A token that ends an answer too, where the configuration of the model lacks it.
+void add_end_token(std::optional<std::int32_t> end, ModelFacts& facts) {
   if (!end || *end >= facts.vocabulary) return;
   if (std::ranges::find(facts.eos_ids, *end) == facts.eos_ids.end()) facts.eos_ids.push_back(*end);
 }
@@ -184,7 +185,7 @@ Status load_text(const std::string& directory, LoadedModel& loaded) {
   Result<Tokenizer> tokenizer = texts->tokenizer();
   if (!tokenizer.ok()) return model_error(tokenizer.error());
   loaded.tokenizer.emplace(std::move(*tokenizer));
-  add_end_token(*texts, *loaded.tokenizer, loaded.model.facts);
+  add_end_token(texts->end_token(*loaded.tokenizer), loaded.model.facts);
   for (const DraftNetwork& network : loaded.model.drafters) {
     if (network.name == DrafterKind::kModel.name())
       FT_TRY(check_tokens(network.directory, *loaded.tokenizer));
@@ -192,6 +193,8 @@ Status load_text(const std::string& directory, LoadedModel& loaded) {
   Result<ChatTemplate> chat_template = texts->chat_template();
   if (chat_template.ok()) {
     loaded.chat_template.emplace(std::move(*chat_template));
+    for (const std::int32_t end : turn_ends_in(loaded.chat_template->source(), *loaded.tokenizer))
+      add_end_token(end, loaded.model.facts);
   } else {
     loaded.chat_template_problem = chat_template.error().message;
   }
