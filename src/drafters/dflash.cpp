@@ -45,6 +45,8 @@ DflashDrafter::DflashDrafter(const DraftNetwork& network, const Options& options
       slots_(static_cast<std::size_t>(options.slots)),
       txns_(static_cast<std::size_t>(options.slots)),
       biases_(static_cast<std::size_t>(options.slots)) {
+  for (const Instruction& instruction : network.programs[1].instructions())
+    walks_ = walks_ || std::holds_alternative<Walk>(instruction);
   identity_ = fmt::format("{} {}\n{}", state_->block_bytes(), to_text(network.programs[0]),
                           to_text(network.programs[1]));
   scratch_.reserve(static_cast<std::size_t>(block_->vocabulary()));
@@ -118,10 +120,11 @@ int DflashDrafter::plan(const DraftSlot& slot) {
   return can ? std::min(slot.max_depth(), network_.most_drafts) : 0;
 }
 
-/// The mask token is in the vocabulary, but not a token of any text.
+/// The mask token is in the vocabulary, but not a token of any text. A walk leaves it out itself.
 std::span<const LogitBias> DflashDrafter::without_mask(const DraftSlot& slot) {
   std::vector<LogitBias>& bias = biases_[static_cast<std::size_t>(slot.id)];
   bias.assign(slot.sample.bias.begin(), slot.sample.bias.end());
+  if (walks_) return bias;
   const auto at = std::ranges::lower_bound(bias, network_.mask_token, {}, &LogitBias::token);
   const LogitBias never{network_.mask_token, std::numeric_limits<float>::lowest()};
   if (at != bias.end() && at->token == never.token) {
@@ -166,15 +169,17 @@ Status DflashDrafter::draft(std::span<DraftSlot*> slots, std::span<std::int32_t>
   args.logits = false;
   for (DraftSlot* slot : slots) {
     const auto id = static_cast<std::size_t>(slot->id);
-    FT_ASSIGN(Txn txn, slots_[id].timeline->begin(1 + slot->depth, 0));
+    const int first = network_.drafts_from_anchor ? 0 : 1, rows = first + slot->depth;
+    FT_ASSIGN(Txn txn, slots_[id].timeline->begin(rows, 0));
     txns_[id].emplace(std::move(txn));
     segments_.push_back(txns_[id]->segment());
     without_mask(*slot);
-    tokens_.push_back(slot->tokens.back());
-    for (int i = 0; i < slot->depth; ++i) {
-      logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()));
-      tokens_.push_back(network_.mask_token);
-      samples_.push_back(sample_row(*slot, i));
+    for (int row = 0; row < rows; ++row) {
+      if (row >= first) {
+        logit_rows_.push_back(static_cast<std::int32_t>(tokens_.size()));
+        samples_.push_back(sample_row(*slot, row - first));
+      }
+      tokens_.push_back(row == 0 ? slot->tokens.back() : network_.mask_token);
     }
     slot->drafted = slot->depth;
     args.logits = args.logits || one_by_one(*slot);
@@ -206,14 +211,20 @@ void DflashDrafter::draw(std::span<DraftSlot*> slots, const StepResult& result) 
   const auto vocabulary = static_cast<std::size_t>(block_->vocabulary());
   std::size_t first = 0;
   for (DraftSlot* slot : slots) {
-    const std::size_t floats = static_cast<std::size_t>(slot->depth) * vocabulary;
-    if (one_by_one(*slot)) draw_one_by_one(*slot, result.logits.subspan(first, floats));
-    first += floats;
+    if (one_by_one(*slot)) {
+      draw_one_by_one(*slot, [&](std::size_t i, const SampleRow& row, std::int32_t before) -> Choices {
+        const std::size_t at = first + i;
+        if (!walks_) return {result.logits.subspan(at * vocabulary, vocabulary), block_->ids()};
+        block_->walk_candidates(at, before, row.mask, candidates_);
+        return {candidates_.scores, candidates_.ids};
+      });
+    }
+    first += static_cast<std::size_t>(slot->depth);
   }
 }
 
-void DflashDrafter::draw_one_by_one(DraftSlot& slot, std::span<const float> logits) {
-  const auto vocabulary = static_cast<std::size_t>(block_->vocabulary());
+void DflashDrafter::draw_one_by_one(
+    DraftSlot& slot, const std::function<Choices(std::size_t, const SampleRow&, std::int32_t)>& choices) {
   slot.drafted = 0;
   for (int i = 0; i < slot.depth; ++i) {
     const auto at = static_cast<std::size_t>(i);
@@ -224,9 +235,9 @@ void DflashDrafter::draw_one_by_one(DraftSlot& slot, std::span<const float> logi
       if (!mask) return;
       row.mask = *mask;
     }
-    const auto of_row = logits.subspan(at * vocabulary, vocabulary);
-    if (slot.rejection) distribution(of_row, block_->ids(), row, scratch_, (*slot.proposal)[at], before);
-    slot.drafts[at] = sample(of_row, block_->ids(), row, scratch_, before);
+    const auto [logits, ids] = choices(at, row, i == 0 ? slot.tokens.back() : slot.drafts[at - 1]);
+    if (slot.rejection) distribution(logits, ids, row, scratch_, (*slot.proposal)[at], before);
+    slot.drafts[at] = sample(logits, ids, row, scratch_, before);
     slot.drafted = i + 1;
   }
 }

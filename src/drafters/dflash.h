@@ -1,13 +1,15 @@
-// Drafts with a DFlash block drafter: one pass fills a block of mask tokens after the pending token. Its keys
-// and values of the past come from hidden rows of the target (models/dflash/build.cpp has the two programs),
-// so the past of a slot is a timeline with one row for each committed token. Rows of a block are never kept.
+// Drafts with a block drafter (DFlash, DFlash2, DSpark): one pass fills a block of mask tokens after the
+// pending token. Its keys and values of the past come from hidden rows of the target (models/dflash/build.cpp
+// has the two programs), so the past of a slot is a timeline with one row for each committed token. Rows of a
+// block are never kept.
 // Cost: one pass for the whole batch, whatever the depth, and a cheap one that takes in the rows committed
-// since the last proposal; kPendingRows of them wait at most. A whole block is drafted at once, so its noise
-// is that of the target at each position, but no draft sees the ones before it. Where penalties, a
-// constraint or rejection sampling make a draft depend on those, the host draws them one by one.
-// Source: z-lab/dflash.
+// since the last proposal; kPendingRows of them wait at most. A whole block is drafted at once, on the noise
+// of the target at each position. In DFlash no draft depends on the ones before it; DFlash2 and DSpark walk
+// over candidates in that pass. Where penalties, a constraint or rejection sampling make a draft depend on
+// those before it, the host draws them one by one. Source: z-lab/dflash.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -74,7 +76,14 @@ class DflashDrafter final : public Drafter {
   Status draft(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
   void finish(std::span<DraftSlot*> slots, bool good);
   void draw(std::span<DraftSlot*> slots, const StepResult& result);
-  void draw_one_by_one(DraftSlot& slot, std::span<const float> logits);
+  /// What a draft is drawn from: logits and the tokens of their columns (empty: all).
+  struct Choices {
+    std::span<const float> logits;
+    std::span<const std::int32_t> ids;
+  };
+  /// choices(i, row, before): of draft i after the token `before`.
+  void draw_one_by_one(DraftSlot& slot,
+                       const std::function<Choices(std::size_t, const SampleRow&, std::int32_t)>& choices);
   SampleRow sample_row(const DraftSlot& slot, int draft);
   std::span<const LogitBias> without_mask(const DraftSlot& slot);
 
@@ -90,6 +99,8 @@ class DflashDrafter final : public Drafter {
   std::vector<std::optional<Txn>> txns_;        // open during a step
   std::vector<std::vector<LogitBias>> biases_;  // [slots] the request's, and the mask token's
   bool collected_ = true;                       // the last block was
+  bool walks_ = false;                          // over candidates
+  WalkCandidates candidates_;
   // One step's arguments, reused.
   std::vector<int> ids_;
   std::vector<std::int32_t> tokens_, logit_rows_, rows_;

@@ -12,7 +12,7 @@ import shutil
 import sys
 
 import cli_test
-from odd_drafters import write_dflash, write_eagle3
+from odd_drafters import write_dflash, write_dflash2, write_dspark, write_eagle3
 
 GOLDEN = cli_test.ROOT / "tests" / "golden"
 
@@ -44,6 +44,15 @@ class Matrix(DraftersTest):
         report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10", "--threads",
                                   "1", *self.drafters(odd))
         self.check_matrix(report, "eagle3", "dflash", "recall", "round-robin")
+
+    def test_blocks_that_walk_change_no_token(self):
+        for target in (GOLDEN / "odd", GOLDEN / "gemma4" / "odd"):
+            for name, write in (("dflash2", write_dflash2), ("dspark", write_dspark)):
+                with self.subTest(f"{target.parent.name} {name}"):
+                    folder = write(self.folder / f"{target.parent.name}_{name}", target)
+                    report = self.expect_json(0, "verify", "--model", str(target), "--prompts", "1", "--tokens", "10",
+                                              "--threads", "1", "--drafter", "dflash=" + folder)
+                    self.check_matrix(report, "dflash", "round-robin")
 
     def test_every_drafter_changes_no_token_of_odd_llamas(self):
         rope = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -122,6 +131,16 @@ class Doctor(DraftersTest):
         found = self.findings(0, "--model", str(odd), *self.drafters(odd))
         self.assertEqual([one["kind"] for one in found], ["good", "good"], found)
         self.assertIn("reads layers 1, ", found[0]["what"])
+        for name, write, drafts in (("DFlash2", write_dflash2, 7), ("DSpark", write_dspark, 7)):
+            one, = self.findings(0, "--model", str(odd), "--drafter", "dflash=" + write(self.folder / name, odd))
+            self.assertIn(f"({name}, {drafts} drafts a pass, ", one["what"])
+
+    def test_tensors_of_another_design_than_the_config_says(self):
+        folder = pathlib.Path(write_dflash2(self.folder / "dflash2", cli_test.MODEL))
+        self.change(folder, architectures=["DFlashDraftModel"])
+        what, fix = self.fault("dflash", folder)
+        self.assertIn("is one of DFlash2, but its config says DFlash", what)
+        self.assertEqual(fix, "use the config.json that was published with it")
 
     def test_drafters_of_another_target(self):
         wide = write_eagle3(self.folder / "wide", cli_test.MODEL, target_width=640)

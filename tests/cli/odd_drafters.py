@@ -1,6 +1,7 @@
-"""Writes small random drafters for a target: EAGLE-3, with a part of the vocabulary, and DFlash. Their sizes are odd.
+"""Writes small random drafters for a target: EAGLE-3 (of a part of the vocabulary), DFlash, DFlash2 and DSpark.
 
-They are seldom right, so nearly all that they draft is rejected. Only the standard library is used.
+Their sizes are odd. They are seldom right, so nearly all that they draft is rejected. Only the standard library is
+used.
 """
 
 import json
@@ -29,16 +30,20 @@ class Weights:
         self.random = random.Random(seed)
         self.tensors = {}
 
-    def matrix(self, name, rows, columns):
+    def matrix(self, name, rows, columns, bare=False):
         scale = columns ** -0.5
-        self._add(name, [rows, columns], (self.random.gauss(0, scale) for _ in range(rows * columns)))
+        self._add(name, [rows, columns], (self.random.gauss(0, scale) for _ in range(rows * columns)), bare)
+
+    def cube(self, name, *sizes):
+        count = sizes[0] * sizes[1] * sizes[2]
+        self._add(name, list(sizes), (self.random.gauss(0, 0.5) for _ in range(count)), bare=True)
 
     def norm(self, name, size):
         self._add(name, [size], (1 + self.random.gauss(0, 0.1) for _ in range(size)))
 
-    def _add(self, name, shape, values):
+    def _add(self, name, shape, values, bare=False):
         upper = b"".join(struct.pack("<f", value)[2:] for value in values)
-        self.tensors[name + ".weight"] = ("BF16", shape, upper)
+        self.tensors[name if bare else name + ".weight"] = ("BF16", shape, upper)
 
 
 def sizes_of(target):
@@ -99,10 +104,9 @@ def write_eagle3(folder, target_folder, seed=1, original=False, reduced=True, ta
     return finish(folder, config, weights)
 
 
-def write_dflash(folder, target_folder, seed=2):
-    """Blocks of 12 from two layers of the target."""
-    target = sizes_of(target_folder)
-    width, layers = target["hidden_size"], target["num_hidden_layers"]
+def block_weights(target, seed):
+    """The network that all block drafters share: one layer, which reads two layers of the target."""
+    width = target["hidden_size"]
     weights = Weights(seed)
     weights.matrix("fc", width, 2 * width)
     weights.norm("hidden_norm", width)
@@ -110,9 +114,47 @@ def write_dflash(folder, target_folder, seed=2):
     layer(weights, "layers.0.", width, width)
     weights.norm("layers.0.self_attn.q_norm", HEAD_DIM)
     weights.norm("layers.0.self_attn.k_norm", HEAD_DIM)
-    config = {"architectures": ["DFlashDraftModel"], "model_type": "qwen3", "num_hidden_layers": 1, "block_size": 12,
-              "num_target_layers": layers, "layer_types": ["full_attention"], **shape(target),
-              "dflash_config": {"mask_token_id": target["vocab_size"] - 2, "target_layer_ids": [0, layers - 2]}}
+    return weights
+
+
+def block_config(target, architecture, block, **own):
+    layers = target["num_hidden_layers"]
+    return {"architectures": [architecture], "model_type": "qwen3", "num_hidden_layers": 1, "block_size": block,
+            "num_target_layers": layers, "layer_types": ["full_attention"], **shape(target),
+            "dflash_config": {"mask_token_id": target["vocab_size"] - 2, "target_layer_ids": [0, layers - 2], **own}}
+
+
+def write_dflash(folder, target_folder, seed=2):
+    """Blocks of 12 from two layers of the target."""
+    target = sizes_of(target_folder)
+    return finish(folder, block_config(target, "DFlashDraftModel", 12), block_weights(target, seed))
+
+
+def write_dflash2(folder, target_folder, seed=3):
+    """The same with convolutions, a window that is not causal and a walk over 5 candidates."""
+    target = sizes_of(target_folder)
+    width, vocabulary, rank = target["hidden_size"], target["vocab_size"], 6
+    weights = block_weights(target, seed)
+    for name in ("attention_conv", "mlp_conv"):
+        weights.cube(f"layers.0.{name}.base_kernel", 2, 2, width)
+        weights.matrix(f"layers.0.{name}.kernel_projection", 2 * 2 * 2, width)
+    for name in ("predecessor", "successor"):
+        weights.matrix(f"candidate_selector.{name}_codebook", vocabulary, rank, bare=True)
+    weights.matrix("candidate_selector.hidden_projection", rank, width)
+    config = block_config(target, "DFlash2DraftModel", 8, conv_kernel_size=2, conv_group_size=width // 2,
+                          selector_rank=rank, selector_top_k=5)
+    config |= {"is_causal": False, "layer_types": ["sliding_attention"], "sliding_window": 9}
+    return finish(folder, config, weights)
+
+
+def write_dspark(folder, target_folder, seed=4):
+    """DFlash's network whose rows all draft, with a bias by the token before."""
+    target = sizes_of(target_folder)
+    weights = block_weights(target, seed)
+    for name in ("w1", "w2"):
+        weights.matrix(f"markov_head.markov_{name}", target["vocab_size"], 6)
+    config = block_config(target, "DSparkDraftModel", 7, markov_rank=6, markov_head_type="vanilla", shift_label=True,
+                          causal=False)
     return finish(folder, config, weights)
 
 

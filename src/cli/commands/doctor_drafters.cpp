@@ -34,6 +34,12 @@ std::string vocabulary_text(const DraftNetwork& network, const Model& target) {
              : fmt::format("{} of {} tokens", columns, target.facts.vocabulary);
 }
 
+/// "DFlash2, 7 drafts a pass, " of a block drafter.
+std::string design_text(const DraftNetwork& network) {
+  return network.design.empty() ? ""
+                                : fmt::format("{}, {} drafts a pass, ", network.design, network.most_drafts);
+}
+
 Finding check(const std::string& directory, const DraftFolder& folder) {
   LoadOptions options;
   options.drafters = {folder};
@@ -51,9 +57,9 @@ Finding check(const std::string& directory, const DraftFolder& folder) {
                                 : fmt::format(", reads layers {} of the model, counted from 0",
                                               fmt::join(network.captures.layers, ", "));
   return {Kind::kGood,
-          fmt::format("the drafter {} of {} can draft from {} ({} parameters, {}{})", folder.name,
-                      folder.directory, vocabulary_text(network, *model), count_text(network.parameters),
-                      network.quantisation, reads),
+          fmt::format("the drafter {} of {} can draft from {} ({}{} parameters, {}{})", folder.name,
+                      folder.directory, vocabulary_text(network, *model), design_text(network),
+                      count_text(network.parameters), network.quantisation, reads),
           ""};
 }
 

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "models/blocks/layers.h"
+#include "models/draft_vocabulary.h"
 #include "models/eagle3/config.h"
 #include "models/eagle3/format.h"
-#include "models/eagle3/vocabulary.h"
 #include "models/weight_source.h"
 
 namespace ft::eagle3 {
@@ -98,7 +98,8 @@ Result<Weight> embedding_of(const Config& config, WeightSource& source, const Mo
 Status build(DraftNetwork& network, const DraftConfig& draft_config, WeightSource& source,
              const Model& target) {
   const auto& config = static_cast<const Config&>(draft_config);
-  FT_ASSIGN(std::vector<std::int32_t> labels, read_labels(source.index(), config));
+  FT_ASSIGN(std::vector<std::int32_t> labels,
+            read_labels(source.index(), config.draft_vocabulary, config.vocabulary));
   FT_ASSIGN(const Weight embedding, embedding_of(config, source, target));
   network.programs.resize(2);
   Builder(network.programs[0], config, source).features();

@@ -1,10 +1,10 @@
-#include "models/eagle3/vocabulary.h"
+#include "models/draft_vocabulary.h"
 
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
-namespace ft::eagle3 {
+namespace ft {
 namespace {
 
 using format::DType;
@@ -45,17 +45,18 @@ Status compare(const TensorView& t2d, const std::vector<std::int32_t>& labels, i
 
 }  // namespace
 
-Result<std::vector<std::int32_t>> read_labels(const format::WeightIndex& index, const Config& config) {
+Result<std::vector<std::int32_t>> read_labels(const format::WeightIndex& index, int draft_vocabulary,
+                                              int vocabulary) {
   const TensorView* d2t = index.find("d2t");
-  if (d2t == nullptr && config.draft_vocabulary == config.vocabulary) return std::vector<std::int32_t>();
+  if (d2t == nullptr && draft_vocabulary == vocabulary) return std::vector<std::int32_t>();
   if (d2t == nullptr) {
     return Error{
         Code::kNotFound,
         fmt::format("{}: no tensor d2t maps its {} draft tokens to the {} of the target; the file is "
                     "incomplete: download it again",
-                    index.checkpoint().directory(), config.draft_vocabulary, config.vocabulary)};
+                    index.checkpoint().directory(), draft_vocabulary, vocabulary)};
   }
-  const auto count = static_cast<std::size_t>(config.draft_vocabulary);
+  const auto count = static_cast<std::size_t>(draft_vocabulary);
   if ((d2t->dtype != DType::kI64 && d2t->dtype != DType::kI32) ||
       d2t->bytes.size() != count * format::dtype_bytes(d2t->dtype)) {
     return wrong(*d2t, fmt::format("expected {} whole numbers (draft_vocab_size)", count));
@@ -63,17 +64,17 @@ Result<std::vector<std::int32_t>> read_labels(const format::WeightIndex& index, 
   std::vector<std::int32_t> labels(count);
   for (std::size_t i = 0; i < count; ++i) {
     const std::int64_t offset = whole_at(*d2t, i);
-    const bool fits = offset > -config.vocabulary && offset < config.vocabulary;
+    const bool fits = offset > -vocabulary && offset < vocabulary;
     const std::int64_t token = fits ? static_cast<std::int64_t>(i) + offset : -1;
-    if (token < 0 || token >= config.vocabulary)
-      return wrong(*d2t, fmt::format("draft token {} maps outside the target's vocabulary of {}", i,
-                                     config.vocabulary));
+    if (token < 0 || token >= vocabulary)
+      return wrong(*d2t,
+                   fmt::format("draft token {} maps outside the target's vocabulary of {}", i, vocabulary));
     if (i > 0 && token <= labels[i - 1])
       return wrong(*d2t, fmt::format("draft token {} maps to {}, not beyond the one before it", i, token));
     labels[i] = static_cast<std::int32_t>(token);
   }
-  if (const TensorView* t2d = index.find("t2d")) FT_TRY(compare(*t2d, labels, config.vocabulary));
+  if (const TensorView* t2d = index.find("t2d")) FT_TRY(compare(*t2d, labels, vocabulary));
   return labels;
 }
 
-}  // namespace ft::eagle3
+}  // namespace ft

@@ -1,4 +1,4 @@
-#include "models/eagle3/vocabulary.h"
+#include "models/draft_vocabulary.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 
 #include "format/model_fixture.h"
 
-namespace ft::eagle3 {
+namespace ft {
 namespace {
 
 using format::Piece;
@@ -26,9 +26,7 @@ Result<std::vector<std::int32_t>> labels(const std::vector<Piece>& pieces, int d
   static constexpr std::string_view kOwn[] = {"", "model."};
   static constexpr format::NamePrefixes kPrefixes[] = {{"", kOwn}};
   const format::WeightIndex index(*checkpoint, {"config.json", kPrefixes, {}, {}});
-  Config config;
-  config.vocabulary = 6, config.draft_vocabulary = draft_vocabulary;
-  return read_labels(index, config);
+  return read_labels(index, draft_vocabulary, 6);
 }
 
 Piece d2t(const std::vector<std::int64_t>& offsets) {
@@ -70,4 +68,4 @@ TEST(Eagle3Vocabulary, AMapThatCannotBeIsNamed) {
 }
 
 }  // namespace
-}  // namespace ft::eagle3
+}  // namespace ft
