@@ -108,6 +108,52 @@ TEST(MemoryPlan, WhatIsAskedForIsKeptAndWhatIsOpenFitsBesideIt) {
   }
 }
 
+/// Decisions of an earlier version, whose formulas were in admission and in the models: a change of the
+/// formulas shows here.
+TEST(MemoryPlan, RecordedDecisionsHold) {
+  struct Decision {
+    const char* shape;
+    std::int64_t gigabytes;
+    bool on_gpu;
+    int slots;
+    std::int64_t context, cache_bytes;
+  };
+  const Decision recorded[] = {
+      {"tiny", 24, false, 8, 32768, 9064655484},
+      {"tiny", 24, true, 8, 32768, 19629458424},
+      {"qwen3.5-4b?bits=4", 24, false, 4, 65536, 8078593216},
+      {"qwen3.5-4b?bits=4", 24, true, 4, 65536, 9578593216},
+      {"qwen3.5-4b?bits=4", 48, false, 8, 87040, 12468092928},
+      {"qwen3.5-4b?bits=4", 48, true, 8, 95232, 13197409472},
+      {"qwen3.5-4b?bits=4", 141, false, 8, 262144, 25378160640},
+      {"qwen3.5-4b?bits=4", 141, true, 8, 262144, 51160557728},
+      {"qwen3.5-27b?bits=4", 24, false, 1, 30720, 3245243776},
+      {"qwen3.5-27b?bits=4", 24, true, 1, 41472, 3996560512},
+      {"qwen3.5-27b?bits=4", 48, false, 4, 65536, 7269388160},
+      {"qwen3.5-27b?bits=4", 48, true, 4, 65536, 10269388160},
+      {"qwen3.5-35b-a3b?bits=4", 24, false, 1, 5888, 626683520},
+      {"qwen3.5-35b-a3b?bits=4", 24, true, 1, 39424, 1371184512},
+      {"qwen3.5-35b-a3b?bits=4", 48, false, 8, 65536, 8984617088},
+      {"qwen3.5-35b-a3b?bits=4", 48, true, 8, 71680, 10877320832},
+      {"gemma4-e4b?bits=4", 24, false, 8, 94208, 5354029056},
+      {"gemma4-e4b?bits=4", 24, true, 4, 65536, 4578414528},
+      {"gemma4-e4b?bits=4", 48, false, 8, 131072, 10793498976},
+      {"gemma4-e4b?bits=4", 48, true, 8, 72960, 8558465216},
+      {"gemma4-e4b?bits=4", 141, false, 8, 131072, 51480998976},
+      {"gemma4-e4b?bits=4", 141, true, 8, 131072, 69086968992},
+  };
+  for (const Decision& decision : recorded) {
+    const std::int64_t limit = decision.gigabytes * kGigabyte;
+    const SomeMemory backend(decision.on_gpu ? limit : 0);
+    const MemoryPlan plan = plan_memory_within(limit, backend, shape(decision.shape), defaults(), {});
+    const auto where = testing::Message() << decision.shape << " " << decision.gigabytes << " GB "
+                                          << (decision.on_gpu ? "gpu" : "host");
+    EXPECT_EQ(plan.slots, decision.slots) << where;
+    EXPECT_EQ(plan.context, decision.context) << where;
+    EXPECT_EQ(plan.cache_bytes, decision.cache_bytes) << where;
+  }
+}
+
 TEST(MemoryPlan, MoreMemoryNeverGivesLess) {
   const Model model = shape("qwen3.5-4b?bits=4");
   const SomeMemory host(0);
