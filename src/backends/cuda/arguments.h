@@ -310,9 +310,9 @@ struct PlainLinearArgs {
   PlainMatrix also;
 };
 
-constexpr int kMaxChosen = 32;              // experts of a row
+constexpr int kMaxChosen = 32;            // experts of a row
 constexpr float kMinRouterMass = 1e-20f;  // kMinRouterSum
-constexpr int kExpertTileRows = 8;          // rows of one expert that a block multiplies together
+constexpr int kExpertTileRows = 8;        // rows of one expert that a block multiplies together
 
 struct RouteArgs {
   View scores, out;    // out: [chosen] indices, [chosen] weights
