@@ -37,8 +37,8 @@ Result<const ConversionNames*> find_names(const std::string& model_type, const s
   }
   if (family != nullptr) return &family->conversion;
   std::string types;
-  for (const Family* family : families()) {
-    for (const std::string_view type : family->model_types)
+  for (const Family* known : families()) {
+    for (const std::string_view type : known->model_types)
       types += (types.empty() ? "" : ", ") + std::string(type);
   }
   return Error{Code::kUnsupported, origin + ": model_type: expected one of " + types + ", found " +
