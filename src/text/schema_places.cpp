@@ -1,6 +1,7 @@
 #include "text/schema_places.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace ft {
