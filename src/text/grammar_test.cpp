@@ -28,6 +28,14 @@ TEST(Grammar, JsonFollowsItsSchema) {
   EXPECT_FALSE(accepts(*grammar, R"({"name": "Annannann", "age": 7, "kind": "cat"})"));
 }
 
+TEST(Grammar, ANumberBeyondAWholeBoundIsNotTheBound) {
+  const auto grammar = schema(R"({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5})");
+  EXPECT_FALSE(accepts(*grammar, "0"));
+  EXPECT_FALSE(accepts(*grammar, "0.0"));
+  EXPECT_TRUE(accepts(*grammar, "0.001"));
+  EXPECT_TRUE(accepts(*grammar, "0.5"));
+}
+
 TEST(Grammar, JsonObjectIsAnyObjectAndNothingElse) {
   const auto grammar = std::move(compiler().json_object()).value();
   EXPECT_TRUE(accepts(*grammar, R"({"a": [1, {"b": null}], "c": "\n"})"));

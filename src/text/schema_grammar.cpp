@@ -19,6 +19,7 @@ constexpr double kHugeBound = 1e15;
 
 bool needs_rules(const SchemaShape& shape) {
   if (shape.kind == JsonKind::kObject) return shape.min > 0 || shape.max != SchemaShape::kNoLimit;
+  if (shape.kind == JsonKind::kNumber && moved_bound(shape.limits)) return true;
   return std::ranges::any_of(shape.limits.items(), [](const auto& limit) {
     return limit.value().is_number() && std::abs(limit.value().template get<double>()) > kHugeBound;
   });

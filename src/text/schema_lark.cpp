@@ -44,6 +44,26 @@ int digits_within(double bound) {
 
 }  // namespace
 
+std::optional<MovedBound> moved_bound(const Json& limits) {
+  const auto bound = [&](const char* key) -> std::optional<double> {
+    return limits.contains(key) ? std::optional(limits[key].get<double>()) : std::nullopt;
+  };
+  for (const bool least : {true, false}) {
+    const double sign = least ? 1 : -1;  // an upper bound is the lower one of the negated numbers
+    const char* const excluded = least ? "exclusiveMinimum" : "exclusiveMaximum";
+    const auto low = bound(excluded);
+    auto high = bound(least ? "maximum" : "minimum");
+    if (!high) high = bound(least ? "exclusiveMaximum" : "exclusiveMinimum");
+    if (!low || !high || std::floor(*low) != *low || sign * *low < 0) continue;
+    const double away = sign * (*high - *low);
+    if (away <= 0 || away >= 1) continue;
+    constexpr double kDigits = 6;  // what lies closer to the bound is given up
+    const double step = std::pow(10, std::floor(std::log10(away)) - kDigits);
+    return MovedBound{excluded, least ? "minimum" : "maximum", *low + sign * step};
+  }
+  return std::nullopt;
+}
+
 const ValueNotation kJsonNotation = {.comma = ", ",
                                      .colon = ": ",
                                      .any_text =
@@ -185,6 +205,10 @@ std::string SchemaLark::number(const SchemaShape& shape) {
     cut = true, digits = digits == 0 ? digits_within(number) : std::min(digits, digits_within(number));
   }
   if (shape.limits.empty() && !whole) return rule(kNumber);
+  if (const auto moved = whole ? std::nullopt : moved_bound(shape.limits)) {
+    schema.erase(std::string(moved->excluded));
+    schema[std::string(moved->key)] = moved->bound;
+  }
   const Json steps = shape.limits.value("multipleOf", Json::array());
   if (steps.size() == 1) schema["multipleOf"] = steps[0];
   for (const Json& step : steps) {

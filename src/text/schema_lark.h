@@ -29,6 +29,14 @@ struct ValueNotation {
 
 extern const ValueNotation kJsonNotation;
 
+/// A whole exclusive bound with the other bound less than 1 away, such as above 0 and up to 0.5: llguidance
+/// also takes the bound itself. Then the bound a little further in; nothing otherwise.
+struct MovedBound {
+  std::string_view excluded, key;  // "exclusiveMinimum" becomes "minimum"
+  double bound;
+};
+std::optional<MovedBound> moved_bound(const nlohmann::ordered_json& limits);
+
 class SchemaLark {
  public:
   /// Rules go to `lark` under names that begin with `prefix`; both and the graph outlive this object.

@@ -217,6 +217,9 @@ TEST(ToolGrammar, AParameterIsWhatItsSchemaComesTo) {
             "{\"a\": 1, \"b\": 2}", "{\"a\": 1, \"a\": 2}"},
            {R"({"type": "number", "minimum": -1.7976931348623157e308, "maximum": 1.7976931348623157e308})",
             "-1.5", "1e400"},
+           {R"({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5})", "0.5", "0"},
+           {R"({"type": "number", "minimum": -0.5, "exclusiveMaximum": 0})", "-0.25", "-0"},
+           {R"({"type": "number", "exclusiveMinimum": 3, "exclusiveMaximum": 3.5})", "3.25", "3"},
        }) {
     const std::string parameters = fmt::format(
         R"({{"properties": {{"a": {}, "b": {{"type": "integer"}}}}, "required": ["a"], "$defs": {{
