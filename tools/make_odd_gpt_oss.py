@@ -35,7 +35,7 @@ COMMON = {"vocab_size": 531, "hidden_act": "silu", "rms_norm_eps": 1e-5, "max_po
 MODELS = {
     "mxfp4": {"hidden_size": 96, "intermediate_size": 64, "num_hidden_layers": 4, "num_attention_heads": 6,
               "num_key_value_heads": 2, "head_dim": 20, "num_local_experts": 7, "num_experts_per_tok": 3,
-              "sliding_window": 21, "swiglu_limit": 1.5, "tie_word_embeddings": False},
+              "sliding_window": 21, "swiglu_limit": 7.0, "tie_word_embeddings": False},
     "plain": {"hidden_size": 56, "intermediate_size": 44, "num_hidden_layers": 4, "num_attention_heads": 4,
               "num_key_value_heads": 2, "head_dim": 24, "num_local_experts": 5, "num_experts_per_tok": 2,
               "sliding_window": 33, "layer_types": [F, S, S, F], "attention_bias": False, "swiglu_limit": 2.0,

@@ -39,9 +39,12 @@ struct Machine {
     auto made =
         isa == "ref"
             ? Result<std::unique_ptr<Backend>>(make_ref_backend())
-            : make_backend({.name = "cpu",
-                            .threads = threads,
-                            .settings = {{"isa", isa}, {"activations", activations}, {"kv-bits", kv_bits}}});
+            : make_backend(
+                  {.name = "cpu",
+                   .threads = threads,
+                   .settings = {{"isa", isa},
+                                {"activations", activations == 0 ? "auto" : std::to_string(activations)},
+                                {"kv-bits", kv_bits}}});
     backend = std::move(made.value());
     auto compiled = backend->compile(program, {.max_rows = max_rows, .max_logit_rows = max_rows});
     EXPECT_TRUE(compiled.ok()) << (compiled.ok() ? "" : compiled.error().message);
