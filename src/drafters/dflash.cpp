@@ -223,8 +223,9 @@ void DflashDrafter::draw(std::span<DraftSlot*> slots, const StepResult& result) 
   }
 }
 
-void DflashDrafter::draw_one_by_one(
-    DraftSlot& slot, const std::function<Choices(std::size_t, const SampleRow&, std::int32_t)>& choices) {
+// A template, since a std::function would allocate.
+template <class ChoicesOf>
+void DflashDrafter::draw_one_by_one(DraftSlot& slot, const ChoicesOf& choices) {
   slot.drafted = 0;
   for (int i = 0; i < slot.depth; ++i) {
     const auto at = static_cast<std::size_t>(i);

@@ -9,7 +9,6 @@
 // those before it, the host draws them one by one. Source: z-lab/dflash.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <vector>
 
@@ -82,8 +81,8 @@ class DflashDrafter final : public Drafter {
     std::span<const std::int32_t> ids;
   };
   /// choices(i, row, before): of draft i after the token `before`.
-  void draw_one_by_one(DraftSlot& slot,
-                       const std::function<Choices(std::size_t, const SampleRow&, std::int32_t)>& choices);
+  template <class ChoicesOf>
+  void draw_one_by_one(DraftSlot& slot, const ChoicesOf& choices);
   SampleRow sample_row(const DraftSlot& slot, int draft);
   std::span<const LogitBias> without_mask(const DraftSlot& slot);
 
