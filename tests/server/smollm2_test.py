@@ -60,17 +60,16 @@ class SmolLm2(unittest.TestCase):
             compared += 1
         self.assertGreater(compared, 5)
 
-    def test_its_drafter_gives_two_tokens_a_round_and_the_same_text(self):
-        texts, tokens, rounds = {}, 0, 0
-        for drafter in ("none", "eagle3"):
+    def test_its_drafter_gives_more_than_a_token_a_round_and_the_same_text(self):
+        texts, per_round = {}, 0
+        for drafter in ("none", "auto"):
             answer = self.post("/v1/chat/completions", {
                 "messages": [{"role": "user", "content": "Give me three tips for learning a new language."}],
-                "temperature": 0, "max_tokens": 160, "speculation": {"drafter": drafter}})
+                "temperature": 0, "max_tokens": 160, "drafter": drafter})
             texts[drafter] = answer["choices"][0]["message"]["content"]
-            report = answer.get("speculation") or answer["usage"].get("speculation")
-            tokens, rounds = answer["usage"]["completion_tokens"], report["rounds"]
-        self.assertEqual(texts["none"], texts["eagle3"])
-        self.assertGreater(tokens / rounds, 2.0)
+            per_round = answer["speculation"]["tokens_per_round"]
+        self.assertEqual(texts["none"], texts["auto"])
+        self.assertGreater(per_round, 1.3)
 
 
 if __name__ == "__main__":
