@@ -12,8 +12,6 @@
 namespace ft::cuda {
 namespace {
 
-using Kind = ActivationFormat::Kind;
-
 /// A launch with its arguments.
 template <class Args>
 struct Planned {
