@@ -40,7 +40,7 @@ class Bench(cli_test.CliTest):
             self.assertIn("write one a paragraph", self.expect(2, "bench", *options).stderr.decode())
             wrong = self.expect(2, "bench", *options, "-p", "Hi")
             self.assertIn("exclude each other", wrong.stderr.decode())
-        daily = pathlib.Path("bench/prompts/daily.txt").read_text(encoding="utf-8").strip().split("\n\n")
+        daily = (cli_test.ROOT / "bench/prompts/daily.txt").read_text(encoding="utf-8").strip().split("\n\n")
         self.assertEqual(len(daily), 20)
 
     def test_bench_edits_remembers_earlier_requests(self):

@@ -411,7 +411,7 @@ class Work(CliTest):
         self.assertEqual(json.loads(done.stdout)[0]["instruction"], "attend")
         for bits in ("4", "auto", "", "9", "32"):
             self.expect_error(2, "16 or 8", "run", "--prompt-ids", "1", "--kv-bits", bits)
-        self.expect_error(2, "float32", "run", "--prompt-ids", "1", "--backend", "ref", *narrow)
+        self.expect_error(2, "it has no --kv-bits", "run", "--prompt-ids", "1", "--backend", "ref", *narrow)
 
     def test_synth_writes_a_model_that_runs(self):
         out = str(self.folder / "tiny")
