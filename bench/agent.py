@@ -20,8 +20,6 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "tests" / "
 import agent_test  # noqa: E402
 from server_process import Server  # noqa: E402
 
-HEADER = 24  # tokens around the place where two prompts part
-
 
 def turns(server, agent, numbers, before, arguments):
     for turn in numbers:
@@ -32,7 +30,7 @@ def turns(server, agent, numbers, before, arguments):
         usage = answer["usage"]
         read = usage["cache_read_input_tokens"]
         prompt = usage["input_tokens"] + usage["cache_creation_input_tokens"] + read
-        share = min(1.0, read / (before - HEADER)) if before > HEADER else 0.0
+        share = min(1.0, read / (before - agent_test.HEADER)) if before > agent_test.HEADER else 0.0
         print(f"turn {turn:3}  prompt {prompt:7}  cached {read:7}  share {share:.2f}  {seconds:.2f} s", flush=True)
         agent.remember(answer, turn)
         before = prompt

@@ -1,12 +1,11 @@
 #include "api/image_parts.h"
 
-#include <charconv>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <system_error>
 
 #include "api/base64.h"
 #include "api/fields.h"
+#include "base/ascii.h"
 #include "base/heavy_work.h"
 
 namespace ft::api {
@@ -18,28 +17,6 @@ Error at_part(const std::string& at, const Error& error) {
 
 bool is_web_address(std::string_view url) {
   return url.starts_with("http://") || url.starts_with("https://");
-}
-
-std::string lower(std::string_view text) {
-  std::string all(text);
-  for (char& c : all) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c | 0x20) : c;
-  return all;
-}
-
-/// Base64 without percent escapes; a wrong one stays, and decode_base64() refuses it.
-std::string without_escapes(std::string_view data) {
-  std::string all;
-  all.reserve(data.size());
-  for (std::size_t i = 0; i < data.size(); ++i) {
-    unsigned value = 0;
-    const bool escape = data[i] == '%' && i + 2 < data.size();
-    const char* digits = data.data() + i + 1;
-    const auto read = escape ? std::from_chars(digits, digits + 2, value, 16) : std::from_chars_result{};
-    const bool whole = escape && read.ec == std::errc() && read.ptr == digits + 2;
-    all += whole ? static_cast<char>(value) : data[i];
-    i += whole ? 2 : 0;
-  }
-  return all;
 }
 
 Json canonical(std::string url, const std::string& path, const std::string& detail) {
@@ -77,7 +54,7 @@ Result<std::string> bytes_of(std::string_view url) {
   }
   const std::string_view data = url.substr(comma + 1);
   if (data.find('%') == std::string_view::npos) return decode_base64(data);
-  return decode_base64(without_escapes(data));
+  return decode_base64(percent_decoded(data));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <memory>
 #include <netinet/in.h>
 
+#include "base/ascii.h"
+
 namespace ft::server {
 namespace {
 
@@ -13,12 +15,6 @@ namespace ip = boost::asio::ip;
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return out;
-}
 
 /// Maps ::ffff:127.0.0.1 to 127.0.0.1 and ignores the interface name.
 std::optional<ip::address> address_of(std::string_view text) {

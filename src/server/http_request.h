@@ -27,9 +27,6 @@ struct HttpRequest {
   api::Dialect dialect() const;
 };
 
-/// Decodes escapes (%41 is A); a malformed escape is unchanged.
-std::string percent_decoded(std::string_view text);
-
 /// Compares ASCII names, ignoring case.
 bool same_name(std::string_view left, std::string_view right);
 

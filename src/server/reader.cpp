@@ -11,6 +11,7 @@
 #include "api/choice.h"
 #include "api/error_reply.h"
 #include "api/fields.h"
+#include "base/ascii.h"
 #include "server/framing.h"
 
 namespace ft::server {

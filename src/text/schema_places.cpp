@@ -4,33 +4,17 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/ascii.h"
+
 namespace ft {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char low = static_cast<char>(c | 0x20);
-  return low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
-}
-
-/// Text of a URI without its percent escapes.
-std::string plain_text(std::string_view part) {
-  std::string plain;
-  for (size_t i = 0; i < part.size(); ++i) {
-    const bool escape =
-        part[i] == '%' && i + 2 < part.size() && hex_digit(part[i + 1]) >= 0 && hex_digit(part[i + 2]) >= 0;
-    plain += escape ? static_cast<char>(hex_digit(part[i + 1]) * 16 + hex_digit(part[i + 2])) : part[i];
-    i += escape ? 2 : 0;
-  }
-  return plain;
-}
-
 /// A part of a pointer in a URI: percent escapes first, then ~1 and ~0.
 std::string decoded(std::string_view part) {
-  const std::string plain = plain_text(part);
+  const std::string plain = percent_decoded(part);
   std::string name;
   for (size_t i = 0; i < plain.size(); ++i) {
     const bool escape =
@@ -123,7 +107,7 @@ void SchemaPlaces::add_address(const std::string& address, const Json& schema) {
 
 const Json* SchemaPlaces::inside(const Json& part, std::string_view fragment) const {
   if (fragment.empty() || fragment.starts_with('/')) return schema_at(part, fragment);
-  const auto named = names_.find({&part, plain_text(fragment)});
+  const auto named = names_.find({&part, percent_decoded(fragment)});
   return named == names_.end() ? nullptr : named->second;
 }
 
