@@ -425,7 +425,9 @@ class Paths(StartTest):
             for line in self.lines(seen):
                 self.assertLess(len(line), columns, line)
                 for word in line.replace("...", " ").split()[1:]:
-                    self.assertIn(word, wide, line)
+                    # Each start measures the free memory anew, so its number may differ.
+                    if not re.fullmatch(r"[0-9.]+", word):
+                        self.assertIn(word, wide, line)
             self.assertTrue(row.endswith(("MB", "drafts", "folder")), f"{row!r} ends after a phrase")
 
     def shown(self, columns):
