@@ -4,7 +4,7 @@
 //   Backend::make_state         the memory of timelines: key/value blocks, rings, recurrent states, tapes
 //   Backend::make_rows          hidden rows that stay in the backend's memory (program/rows.h)
 //   Executable::submit          begins one pass over the list for the rows of one step
-//   Executable::submit_samples  what the step samples, where masks took their time
+//   Executable::submit_samples  gives the samples of a step later, where masks are computed meanwhile
 //   Executable::collect         waits for all that was submitted; then the results can be read
 // Steps run in the order of submit(), whatever their executable. A step may use tokens and hidden rows of
 // steps before it by place, so draft - verify - sample needs no host in between.
@@ -35,8 +35,8 @@ namespace ft {
 
 inline constexpr int kBlockRows = 32;    // positions in a key/value block
 inline constexpr int kMaxTapeRows = 16;  // unconfirmed rows of one timeline in one step
-/// Rows of a timeline kept before a convolution, position p at p % kRing: what a rejected step may have to
-/// look back at, so kernel width + kMaxTapeRows + 1 at least; a power of two.
+/// Rows of a timeline kept before a convolution, position p at p % kRing. A rejected step may look back at
+/// kernel width + kMaxTapeRows + 1 rows, so it is at least that; a power of two.
 inline constexpr int kRing = 32;
 
 /// The backend cannot run any further step: its device is gone. The text says why.
@@ -73,14 +73,14 @@ struct StepArgs {
   std::span<const Segment> segments;         // in row order, of different timelines
   std::span<const std::int32_t> logit_rows;  // ascending rows whose logits are computed
   std::span<const SampleRow> samples;        // one per logit row, or empty: logits only
-  /// The round's token buffer. Steps write it (SampleRow::store) and read what earlier steps wrote; the host
-  /// reads it after collect(). What the host writes there is not visible to steps.
+  /// The round's token buffer. Steps write it (SampleRow::store) and read the tokens of earlier steps; the
+  /// host reads it after collect(). Steps do not see values that the host writes there.
   std::span<std::int32_t> round_tokens;
   CapturePlaces capture = {};  // where captured rows go; never a place that `hidden` names
   bool logits = true;          // somebody reads StepResult::logits; false saves a device the copy
   /// [rows], for Attention::frequency_axes; empty: each row has its position on all axes.
   std::span<const Coordinates> coordinates = {};
-  /// Rows that Embed takes in place of those of its table (images); a place < 0: the table's.
+  /// Rows that Embed uses instead of rows of its table (images); a place < 0: the table's row.
   RowPlaces embeddings = {};
   /// The samples come later, in submit_samples(); `samples` is empty until then.
   bool samples_follow = false;
@@ -134,11 +134,11 @@ class State {
 struct StateOptions {
   int slots = 1;   // timelines that may exist at once
   int blocks = 1;  // key/value blocks of kBlockRows positions, shared by all timelines
-  /// Timelines release what is outside of every window, so that a block's windowed part is rarely there.
+  /// Timelines release keys and values outside every window, so few blocks keep their windowed part.
   bool releases_sliding_windows = false;
 };
 
-/// What a Walk chooses among in one row, for the host.
+/// The candidates that a Walk chooses from in one row, for the host.
 struct WalkCandidates {
   std::vector<std::int32_t> ids;  // ascending
   std::vector<float> scores;      // after a predecessor
@@ -166,7 +166,7 @@ class Executable {
   /// Tokens without a column get an extra one (Logits::extra), if there are any, in place of the ids that
   /// were added longest ago. For the steps submitted from now on.
   virtual void add_draft_tokens(std::span<const std::int32_t> tokens) = 0;
-  /// Of a program with a Walk, after collect() of a step with StepArgs::logits: the candidates of logit row
+  /// For a program with a Walk, after collect() of a step with StepArgs::logits: the candidates of logit row
   /// `row` under `mask` after the token `predecessor`, for drafts that the host must draw one by one.
   virtual void walk_candidates(std::size_t /*row*/, std::int32_t /*predecessor*/,
                                std::span<const std::uint32_t> /*mask*/, WalkCandidates& /*out*/) const {}
@@ -179,12 +179,12 @@ class Executable {
 struct CompileOptions {
   int max_rows = 256;            // rows of one step, all segments together
   int max_logit_rows = 16;       // rows with logits
-  Profiler* profiler = nullptr;  // told what each step of the executable cost; null: nothing is measured
+  Profiler* profiler = nullptr;  // receives times of the executable's steps; null: none
 };
 
 /// Memory and sizes of a backend, known before anything is allocated.
 struct Limits {
-  std::int64_t block_bytes = 0;                // of a State of this layout, for each block
+  std::int64_t block_bytes = 0;                // of a State of this layout, per block
   std::int64_t slot_bytes = 0;                 // for each slot
   SlidingWindowPart sliding_window_part = {};  // of block_bytes
   std::int64_t memory_bytes = 0;               // that the backend may use; 0: the machine's memory

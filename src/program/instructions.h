@@ -1,5 +1,5 @@
 // The instructions of a program. Each one describes itself once, in describe(): the rows that it reads and
-// writes, its weights with their shapes, its state, and what its attributes must satisfy. Checks, listings,
+// writes, its weights with their shapes, its state, and the conditions on its attributes. Checks, listings,
 // costs, memory plans and weight packing all derive from that description. To add an instruction: its struct
 // here, its describe() in instructions.cpp, its name in FT_INSTRUCTIONS, and one file in each backend.
 #pragma once
@@ -51,10 +51,10 @@ class Describer {
   virtual void vector(const Weight& /*weight*/, std::int64_t /*size*/) {}
   /// A lookup table: each input row reads one of its rows.
   virtual void table(const Weight& /*weight*/, std::int64_t /*cols*/) {}
-  /// A matrix of which a step reads `rows_read` rows, each for all of its own rows.
+  /// A matrix of `rows` rows. A step reads `rows_read` of them for each of its rows.
   virtual void matrix(const Weight& /*weight*/, std::int64_t /*rows*/, std::int64_t /*cols*/,
                       std::int64_t /*rows_read*/) {}
-  /// One matrix for each expert, of which a row of the step reads `chosen`. A reader that does not override
+  /// One matrix for each expert; a row of the step reads `chosen` of them. A reader that does not override
   /// it sees each as a matrix that every step reads.
   virtual void experts(std::span<const Weight> weights, std::int64_t rows, std::int64_t cols,
                        int /*chosen*/) {
@@ -64,11 +64,11 @@ class Describer {
   virtual void cache(int /*cache*/, int /*kv_heads*/, int /*head_dim*/) {}
   /// Floats of recurrent state that a step reads and writes.
   virtual void state(std::int64_t /*floats*/) {}
-  /// A condition on the attributes; `problem` says what is wrong where it does not hold.
+  /// A condition on the attributes; `problem` is the error sentence if it does not hold.
   virtual void require(bool /*holds*/, std::string_view /*problem*/) {}
   /// An attribute as text.
   virtual void note(std::string_view /*text*/) {}
-  /// The attributes that decide what the instruction costs, as short text: "16/2x256".
+  /// The attributes that decide the cost of the instruction, as short text: "16/2x256".
   virtual void shape(std::string_view /*text*/) {}
 };
 
@@ -252,7 +252,7 @@ struct TopKRouter {
   int out_width() const { return 2 * chosen; }
   void describe(Describer& d) const;
 };
-/// What makes the inner row of an expert of its gate g and up u: silu(g) * u, gelu_tanh(g) * u or, clamped,
+/// Makes the inner row of an expert from its gate g and up u: silu(g) * u, gelu_tanh(g) * u or, clamped,
 /// g * sigmoid(alpha * g) * (u + 1), where g is at most `limit` and u is in [-limit, limit].
 enum class Activation : std::uint8_t { kSilu, kGeluTanh, kClampedSwiglu };
 /// out = the sum, over the experts e of the row's route in ascending order of index, of
@@ -340,7 +340,7 @@ struct Capture {
   int number = 0;  // among the captures of its program; set by the builder
   void describe(Describer& d) const;
 };
-/// Logit columns beside a list of ids, for ids above the last listed one. They are assigned at run time
+/// Extra logit columns after a list of ids, for ids above the last listed one. They are assigned at run time
 /// (Executable::add_draft_tokens).
 inline constexpr int kMaxExtraIds = 1 << 14;
 struct ExtraIds {
@@ -371,15 +371,15 @@ struct Sample {
   void describe(Describer& d) const;
 };
 
-/// Logits of the step's logit rows for the tokens of the clusters that the row chose, table * in; those of
-/// all other tokens are -infinity. Source: transformers' Gemma4AssistantMaskedEmbedder.
+/// Logits of the step's logit rows for the tokens of the clusters that the row chose, table * in; the logits
+/// of all other tokens are -infinity. Source: transformers' Gemma4AssistantMaskedEmbedder.
 struct ClusterLogits {
   static constexpr std::string_view kName = "cluster_logits";
   Row in, routes;  // routes: of a TopKRouter over the clusters
   Weight table;    // [tokens, in.width]
   int clusters = 0;
-  std::vector<std::int32_t> tokens;  // [table.rows] those of cluster 0, of cluster 1 ...: each token once
-  float softcap = 0;                 // as that of Logits
+  std::vector<std::int32_t> tokens;  // [table.rows] tokens of cluster 0, then of 1 ...: each token once
+  float softcap = 0;                 // as in Logits
   int chosen() const { return routes.width / 2; }
   int cluster_size() const { return clusters > 0 ? static_cast<int>(table.rows / clusters) : 0; }
   void describe(Describer& d) const;

@@ -15,7 +15,7 @@ namespace ft {
 
 class Program;
 
-/// One operation of a backend: an instruction, or work of its own before the first one.
+/// One operation of a backend: an instruction, or the backend's work before the first one.
 struct ProfiledOperation {
   std::string_view name;  // instruction_name(), or the backend's word; a literal
   int instruction = -1;   // index into the program's list; -1: none
@@ -39,8 +39,8 @@ struct ProfiledStep {
 class Profiler {
  public:
   virtual ~Profiler() = default;
-  /// Called once by compile; what it returns names the executable in steps. `program` lives as long as the
-  /// call. No step has more than `workers` workers.
+  /// Called once by compile; the returned number names the executable in steps. `program` lives as long as
+  /// the call. No step has more than `workers` workers.
   virtual int compiled(const Program& program, std::vector<ProfiledOperation> operations, int workers) = 0;
   virtual void stepped(const ProfiledStep& step) = 0;
 };

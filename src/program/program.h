@@ -1,8 +1,8 @@
 // A model as a flat list of instructions over row matrices. A row is one token of one sequence; `Row` names a
 // matrix [rows of the step, width] of float32 values. models/<family> emits the list once, at load, and a
 // backend compiles it. No instruction needs the host between its inputs and outputs, so a list can become one
-// CUDA graph. Row rule: what an instruction computes for row i depends on row i's own inputs and its
-// timeline's past only, in one order of additions, whatever other rows the step has. The model owns its
+// CUDA graph. Row rule: the result of an instruction for row i depends only on row i's inputs and its
+// timeline's past, in one order of additions, whatever other rows the step has. The model owns its
 // programs; they do not change after the load, so any thread may read them.
 #pragma once
 

@@ -1,6 +1,6 @@
 // RowSource: makes the rows of a weight that no file holds in the weight's own format, such as the blocks of
-// GGUF, whose scales are among the codes. Owner: the Weights that refer to it share it; what it reads, a
-// mapped file, must outlive it. Thread: const, several threads at once; it allocates nothing and does not
+// GGUF, whose scales are among the codes. Owner: the Weights that refer to it share it; the mapped file that
+// it reads must outlive it. Thread: const, several threads at once; it allocates nothing and does not
 // throw. Cost: rows are made on every call, so a backend packs them once.
 #pragma once
 

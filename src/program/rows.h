@@ -1,8 +1,8 @@
 // Rows of floats that stay in a backend's memory: hidden rows that a step captures, which later steps of the
 // same backend read. The host names rows by place and sees their values through read() and write() only.
 //   RowStore   a matrix [capacity, width] in the backend's memory; Backend::make_rows makes one
-//   RowPlaces  which places of a store a step reads, one for each of its rows
-//   CapturePlaces  to which places of which stores a step writes them
+//   RowPlaces  the places of a store that a step reads, one for each of its rows
+//   CapturePlaces  the places of each store that a step writes
 // Thread: the engine thread. One second thread may call read() for places that no step writes meanwhile.
 #pragma once
 
@@ -38,7 +38,7 @@ inline constexpr std::size_t kMaxCaptures = 4;
 /// The same places in the store of each capture.
 struct CapturePlaces {
   std::array<RowStore*, kMaxCaptures> stores{};  // [Capture::number]; null: its rows are not kept
-  std::span<const std::int32_t> places;          // [rows of the step]; a place < 0: nowhere
+  std::span<const std::int32_t> places;          // [rows of the step]; a place < 0: none
 
   CapturePlaces() = default;
   CapturePlaces(RowStore* store, std::span<const std::int32_t> to) : stores{store}, places(to) {}

@@ -27,7 +27,7 @@ struct AskedSampling {
   std::optional<float> top_p, min_p, repetition, presence, frequency;
 };
 
-/// What 0 means where only numbers above 0 are allowed (top_p): the likeliest token alone.
+/// The value used for 0 where only numbers above 0 are allowed (top_p): the likeliest token alone.
 inline constexpr float kNearlyNone = 1e-6F;
 
 template <class T>
@@ -66,7 +66,7 @@ void each_sampling_number(Visit&& visit) {
              "Subtracted from a token's logit for each time it was generated; 0: off", true});
 }
 
-/// The values asked for, and those of `own` for the rest.
+/// The values asked for, and the values of `own` for the rest.
 inline SamplingParams chosen(const AskedSampling& asked, SamplingParams own) {
   each_sampling_number(
       [&](const auto& number) { own.*number.value = (asked.*number.asked).value_or(own.*number.value); });

@@ -1,10 +1,10 @@
 // Constraint: which tokens may come next in one answer, row by row (a grammar, a thinking budget). The round
 // asks it for the mask of every row, given the drafts before the row (rule 5: a row sees those drafts as if
-// already emitted), commits what was emitted, and drafts its jump-forward tokens at no cost. Masks are a
-// function of the emitted tokens and the drafts alone, so the answer is that of plain decoding. Owner: the
-// slot. Cost: see each kind; a mask is computed once per row, whether a drafter or the verification asks
+// already emitted), commits the emitted tokens, and drafts its jump-forward tokens at no cost. Masks are a
+// function of the emitted tokens and the drafts alone, so the answer is the same as plain decoding's. Owner:
+// the slot. Cost: see each kind; a mask is computed once per row, whether a drafter or the verification asks
 // first. Errors: a row may lack a mask. The round then drafts no further, and ends the request with problem()
-// if the row is that of the next token.
+// if it is the row of the next token.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ class Constraint {
   /// those is not, or if a row up to its own has no mask. Computes no mask after it.
   virtual bool allows(std::span<const std::int32_t> drafts) = 0;
 
-  /// Writes the jump-forward tokens, the only ones allowed next, as far as they fit and are known; returns
-  /// how many.
+  /// Writes the jump-forward tokens, the only ones allowed next, up to the size of `out`; returns
+  /// their number.
   virtual int jump_forward(std::span<std::int32_t> out) = 0;
 
   /// Records emitted tokens, in order; each was allowed by its row's mask.

@@ -7,7 +7,7 @@
 // Part 0 gives the upper 32 bits of four neighbouring tokens, part 1 the next 20. A uniform number has 52
 // bits and lies strictly between 0 and 1, at the middle of its cell. Its first part alone bounds it from
 // above, so a pass over a whole vocabulary skips almost every logarithm. Cost: 20 multiplications per block.
-// Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; the known answers are those of
+// Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"; the known answers are from
 // Random123.
 #pragma once
 

@@ -3,8 +3,8 @@
 //     unless every token is; then the lowest allowed id is taken (the lowest id if the mask allows none).
 //   - top-k keeps exactly k tokens: greater logits first, then lower ids.
 //   - top-p keeps the shortest prefix of the same order whose mass reaches top_p, at least one token. The
-//     mass is that of the tempered distribution after top-k. It is counted in whole multiples of 2^-44 of the
-//     likeliest token, so it does not depend on the order of addition.
+//     mass is measured in the tempered distribution after top-k, in whole multiples of 2^-44 of the
+//     likeliest token's, so it does not depend on the order of addition.
 //   - min-p keeps the tokens whose probability is at least min_p times the highest.
 //   - Tokens beyond the end of a mask are not allowed. Counts and biases of tokens without a logit have no
 //     effect.
@@ -32,7 +32,7 @@ struct Candidate {
 
 struct SampleScratch {
   std::vector<float> values;          // [vocabulary] the row after penalties, bias and mask
-  std::vector<Candidate> candidates;  // [<= vocabulary] what the filters left
+  std::vector<Candidate> candidates;  // [<= vocabulary] tokens that pass the filters
   std::vector<std::int32_t> drafts;   // [drafts] sorted
 
   void reserve(std::size_t vocabulary);

@@ -8,8 +8,8 @@ namespace ft {
 
 namespace {
 
-/// Least prompt rows of a step of a model with experts: such a step reads nearly all experts, whatever its
-/// rows, and 512 rows leave 16 to each of 256 experts of which a token takes 8.
+/// Minimum prompt rows of a step of a model with experts. Such a step reads nearly all experts, whatever its
+/// rows; with 512 rows, each of 256 experts gets 16 if a token uses 8.
 constexpr int kExpertChunk = 512;
 
 }  // namespace
@@ -44,7 +44,7 @@ Status Assembly::build() {
   pool_ = std::make_unique<TimelinePool>(*state_, state);
   FT_TRY(build_images());
   FT_TRY(build_drafters(std::max(options_.prefill_chunk, round_rows), blocks_each));
-  if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed: what is still read comes back by itself
+  if (model_.checkpoint) model_.checkpoint->drop_pages();  // packed; pages still needed are read again
   return {};
 }
 
@@ -89,7 +89,7 @@ Status Assembly::build_drafters(int step_rows, int blocks_each) {
     drafter_set_ = std::make_unique<DrafterSet>(std::move(members), options_.slots);
     drafter_set_->set_number(static_cast<int>(drafters_.size()));
     round_robin_ = std::make_unique<DrafterSet>(drafter_set_->all(), options_.slots, true);
-    round_robin_->set_number(drafter_set_->number());  // one remembers what the other does
+    round_robin_->set_number(drafter_set_->number());  // the two share one memory format
   }
   return {};
 }

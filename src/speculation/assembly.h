@@ -1,6 +1,6 @@
 // Assembly: everything of one model on one backend that its slots share: the compiled target and its
 // timelines, the drafters and the rows that they read, the image encoder. Owner: speculation/decoder.h.
-// Thread: the engine thread. Cost: make() packs all weights. Errors: those of compile and memory.
+// Thread: the engine thread. Cost: make() packs all weights. Errors: from compile() and from allocation.
 #pragma once
 
 #include <array>
@@ -26,8 +26,8 @@ struct DecoderOptions {
   std::int64_t context = 4096;      // of each slot, in tokens
   int prefill_chunk = 0;            // prompt rows of one step; 0: the backend's own number
   int max_depth = kMaxDraftTokens;  // drafts of a slot in a round, at most kMaxDraftTokens
-  int logit_rows = 0;               // rows with logits that a caller of score() needs; 0: those of a round
-  std::int64_t cache_bytes = 0;     // memory that snapshots may hold; what none of them used costs nothing
+  int logit_rows = 0;               // rows with logits that a caller of score() needs; 0: as many as a round
+  std::int64_t cache_bytes = 0;     // memory that snapshots may hold; unused, it costs nothing
   int snapshots = 4096;             // that there may be within those bytes
   std::int64_t recall_bytes = 0;    // memory for texts of earlier requests to draft from; 0: none
   std::int64_t max_pixels = 0;      // of a resized image of a prompt; 0: images::kDefaultMaxPixels
@@ -58,7 +58,7 @@ class Assembly {
   /// Why prompts cannot have images, one sentence; empty if they can.
   const std::string& images_problem() const { return images_problem_; }
 
-  /// What would draft for a request of this kind; null: nothing.
+  /// The drafter for a request of this kind; null: none.
   Drafter* drafter(DrafterKind kind) const;
   /// All that the model can have, by number.
   std::span<const std::unique_ptr<Drafter>> drafters() const { return drafters_; }
@@ -74,7 +74,7 @@ class Assembly {
   std::int64_t packed_bytes() const;
   /// Free blocks and slots give their memory back to the system. Between two steps.
   void release_unused() const;
-  /// The pool of the first drafter that has a cache of its own; null: none has.
+  /// The pool of the first drafter that has a separate cache; null: none has.
   const TimelinePool* draft_pool() const;
 
  private:
@@ -98,8 +98,8 @@ class Assembly {
   std::unique_ptr<ImageRows> images_;
   std::string images_problem_;
   std::vector<std::unique_ptr<Drafter>> drafters_;  // [Drafter::number()]
-  std::unique_ptr<DrafterSet> round_robin_;         // the same drafters by turns, for the matrix
-  std::unique_ptr<DrafterSet> drafter_set_;         // what auto means; null: there is one drafter
+  std::unique_ptr<DrafterSet> round_robin_;         // the same drafters in turns, for the matrix
+  std::unique_ptr<DrafterSet> drafter_set_;         // the drafter `auto`; null: there is only one drafter
   std::unique_ptr<SyntheticDrafter> synthetic_;
 };
 

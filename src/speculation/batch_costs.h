@@ -1,7 +1,7 @@
 // The cost of rounds of several sequences, relative to the figures of one sequence. For each number
 // of sequences and each range of rows it keeps the ratio of measured to expected time. The tiles of a GPU and
-// the cores of a processor make steps in these costs that no straight line follows. Texts have no part in it,
-// so what is learnt from one holds for all.
+// the cores of a processor make steps in these costs that no straight line follows. They do not depend on
+// texts, so a cost learnt from one text holds for all.
 #pragma once
 
 #include <array>
@@ -13,7 +13,7 @@ class BatchCosts {
   /// Larger batches count as this one.
   static constexpr int kMaxSlots = 128;
 
-  /// A round of `rows` rows of `slots` sequences took `ratio` times what was expected.
+  /// A round of `rows` rows of `slots` sequences took `ratio` times its expected time.
   void observe(int rows, int slots, double ratio);
   /// Measured to expected time of such a round: interpolated between two ranges that were seen, and taken
   /// from the nearest number of sequences that was seen.

@@ -38,8 +38,8 @@ struct BatchPlan {
   double pace() const { return steps > 0 ? tokens / steps : 0; }
 };
 
-/// Fills `depths` and `drafters`, one for each slot. `hope`: drafts are taken to cost this part of what they
-/// are known to cost beyond a plain round; 1 is what is known.
+/// Fills `depths` and `drafters`, one for each slot. `hope`: the part of their known cost beyond a plain
+/// round that drafts are assumed to cost; 1: all of it.
 BatchPlan plan_batch(const CostModel& costs, std::span<const BatchSlot> slots, const ContextRead& read,
                      std::span<int> depths, std::span<const Drafter*> drafters, double hope = 1);
 

@@ -1,6 +1,6 @@
 // Plans the drafts of every round of several slots: plan_batch(), and the rounds that keep its figures fresh.
-// An account in plain rounds bounds what drafts may lose. It earns kEarn a round and what drafted rounds
-// gained over plain ones, and pays what they lost. While it is empty the batch decodes plainly.
+// An account in plain rounds bounds the losses of drafts. It earns kEarn a round and the gains of drafted
+// rounds over plain ones, and pays their losses. While it is empty the batch decodes plainly.
 // While no slot drafts, a quarter of the slots try a draft now and then, all in one round, because they share
 // its pass. All slots try one if that costs little more, if one of the last tries was right, or while other
 // slots draft. Now and then a round goes as deep as it would if drafts cost half, so that costs of a bad
@@ -23,7 +23,7 @@ class BatchPlanner {
 
   /// `read`: of all sequences, without drafts. The spans live until the next call.
   void plan(const CostModel& costs, std::span<const BatchSlot> slots, const ContextRead& read);
-  /// The round as slot `index` finds it: what the others are planned to do, and the passes of all.
+  /// The round as slot `index` finds it: the planned rows and passes of the others.
   RoundSoFar others(std::size_t index) const;
   /// The planned round is over: `rows` rows with `draft_steps` gave `tokens` tokens.
   void ended(const CostModel& costs, int rows, double draft_steps, int tokens);

@@ -8,7 +8,7 @@
 
 namespace ft {
 
-/// kTooLong unless one token more than `tokens` fits into `context`. `what`: the text, for the sentence.
+/// kTooLong unless one token more than `tokens` fits into `context`. `what` names the text in the sentence.
 Status check_room(std::int64_t tokens, std::int64_t context, std::string_view what = "the prompt");
 
 /// The same error where the tokens need not be counted. `found`: "at least 600 tokens (4096 bytes)".

@@ -24,7 +24,7 @@ struct CostFigures {
 
   /// Finite, above zero, within the limits, and more rows never cost less.
   bool plausible() const;
-  /// Some figure is more than `factor` times what it is in `other`, or less than that part of it.
+  /// True if a figure differs from the same one in `other` by more than this factor, up or down.
   bool far_from(const CostFigures& other, double factor) const;
 };
 

@@ -110,7 +110,7 @@ void CostModel::observe(int rows, double draft_steps, double cost, int slots, co
   if (cost <= 0 || rows < 1 || !measured_) return;
   if (slots > 1) {
     const double verified = cost - draft_steps * draft_ - reading(read);
-    constexpr double kMinRatio = 0.1;  // of what was expected, whatever the other parts were taken for
+    constexpr double kMinRatio = 0.1;  // of the expected time, whatever the other parts cost
     const double expected = unlearnt(rows, slots);
     return batches_.observe(rows, slots, std::max(kMinRatio, verified / expected));
   }

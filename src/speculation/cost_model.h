@@ -1,4 +1,4 @@
-// What a round costs on this machine: calibrated once (sched/calibration), then corrected by every round. An
+// The cost of a round on this machine: calibrated once (sched/calibration), then corrected by every round. An
 // engine has one. Interference only ever makes a measurement slower, so an estimate follows a faster round
 // quickly and a slower one slowly. Figures that no round has confirmed keep their ratio to a plain step where
 // plain steps get faster. Costs never change an answer, only its drafting depth.
@@ -19,7 +19,7 @@ struct ContextRead {
   double drafts = 0;     // and once more for each of its drafts
 };
 
-/// What a round costs, in any one unit of time. Its rows have a cost by their number, measured for those of
+/// The cost of a round, in any one unit of time. Rows have a cost by their number, measured for the rows of
 /// one slot and continued in a straight line beyond them. Each draft step costs the same. Rounds of several
 /// slots correct this by the number of slots and rows (BatchCosts). A long context costs something for each
 /// sequence that reads it, and for each draft that reads it again. Before anything was measured the costs are
@@ -52,7 +52,7 @@ class CostModel {
   void restore(const CostFigures& figures);
 
   double verify(int rows, int slots = 1) const;
-  /// A batch of this size has to show what a plain round costs. Never before anything was measured.
+  /// A batch of this size needs a plain round to measure its cost. False before the first measurement.
   bool plain_due(int slots) const { return slots > 1 && measured_ && batches_.plain_due(slots); }
   /// The cost of reading a long context.
   double reading(const ContextRead& read) const {
@@ -80,7 +80,7 @@ class CostModel {
   std::array<bool, kRows + 1> seen_{};  // [rows] a round has shown it since calibration
   bool draft_seen_ = false;
   double calibrated_ = 1;                    // a plain step, as calibration said
-  double scaled_ = 1;                        // what was not seen, of what calibration said
+  double scaled_ = 1;                        // factor on the calibrated figures that no round has confirmed
   std::array<double, kMaxDrafters> weight_;  // [Drafter::number()]
   double segment_read_ = 0, row_read_ = 0;   // of 1024 positions
   int segments_seen_ = 0, rows_seen_ = 0;    // rounds that taught them

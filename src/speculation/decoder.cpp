@@ -18,8 +18,7 @@ Result<std::unique_ptr<Decoder>> Decoder::make(Backend& backend, const Model& mo
   try {
     FT_ASSIGN(std::unique_ptr<Assembly> assembly, Assembly::make(backend, model, options));
     return std::unique_ptr<Decoder>(new Decoder(std::move(assembly)));
-  } catch (
-      const std::bad_alloc&) {  // what a backend does not answer for itself; the sentence needs no memory
+  } catch (const std::bad_alloc&) {  // of code that does not catch it itself; the sentence needs no memory
     return Error{Code::kExhausted, "out of memory"};
   }
 }
@@ -40,7 +39,7 @@ Status Decoder::prefill(Slot& slot, int rows) {
 }
 
 void Decoder::observe(const RoundShape& shape, double ms) {
-  // The backlog belongs to what drafting costs a batch, and not to what a round of this shape costs.
+  // The backlog is a cost of drafting in a batch, not a cost of rounds of this shape.
   if (shape.backlog_rows == 0)
     costs_.observe(shape.rows, shape.draft_steps, ms, shape.slots, shape.read, shape.drafter);
 }

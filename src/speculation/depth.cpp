@@ -22,7 +22,7 @@ int DepthPolicy::choose_none() {
   return 0;
 }
 
-/// The round with `depth` drafts of the offer, of which this slot is expected to emit `own_tokens` tokens.
+/// The round with `depth` drafts of the offer; this slot is expected to emit `own_tokens` tokens in it.
 DepthPolicy::Best DepthPolicy::at_depth(const CostModel& costs, const Offer& offer, int depth,
                                         double own_tokens, const RoundSoFar& others) {
   const double own = others.steps_of[static_cast<std::size_t>(offer.drafter->number())];
@@ -161,8 +161,8 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
   return probe(costs, offers.first(count), allowed, others);
 }
 
-/// What is never tried is never learnt: a drafter that has not drafted for long may do so once, if what that
-/// is expected to lose fits into the budget. True: reason_.offer is that drafter.
+/// An untried drafter is never learnt about: one that has not drafted for long may do so once, if its
+/// expected loss fits into the budget. True: reason_.offer is that drafter.
 bool DepthPolicy::explore(std::span<const Offer> offers, std::span<Best> bests, const CostModel& costs,
                           const RoundSoFar& others) {
   const std::size_t best = reason_.offer;
@@ -263,7 +263,7 @@ void DepthPolicy::teach(AcceptancePrior& prior, int slots) const {
   if (fixed_ >= 0) return;
   constexpr double kShare = 0.25;
   constexpr double kWhole = 4;   // drafts that speak for a whole request
-  constexpr double kMin = 0.15;  // so that a new text is not refused for what others were
+  constexpr double kMin = 0.15;  // so that bad rates of earlier texts do not rule out a new one
   constexpr double kMaxRate = 0.99;
   for (std::size_t i = 0; i < estimates_.size(); ++i) {
     for (std::size_t context_class = 0; context_class < estimates_[i].size(); ++context_class) {

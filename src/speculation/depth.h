@@ -1,7 +1,7 @@
 // How many tokens to draft in the next round of a slot. The depth is fixed, or chosen for the most expected
 // tokens per unit of time: (1 + a_1 + a_1 a_2 + ...) / (verify(1 + d) + draft_cost(d) * step), summed over
-// the slots of a round. The scheduler measures the costs; the acceptance a_i is that of recent rounds,
-// estimated for each drafter. Depth never changes an answer, so measured times may decide it. On a
+// the slots of a round. The scheduler measures the costs; the acceptance a_i is estimated from recent rounds,
+// for each drafter. Depth never changes an answer, so measured times may decide it. On a
 // shared machine, interference only ever makes a measurement slower, so an estimate follows a faster round
 // quickly and a slower one slowly. A slot has one policy, an engine one cost model.
 #pragma once
@@ -20,7 +20,7 @@
 
 namespace ft {
 
-/// The round that a slot's drafts come into: what its neighbours put there already.
+/// The round that a slot's drafts join: the rows and passes that its neighbours have planned.
 struct RoundSoFar {
   int slots = 1;                                // all of them
   int rows = 0;                                 // of the others, each at least its pending token
@@ -62,9 +62,9 @@ struct AcceptancePrior {
   }
 };
 
-/// While little is known of a drafter, its wrong drafts cost at most what the policy's allowance covers, so
+/// While a drafter has few observations, its wrong drafts cost at most what the policy's allowance covers, so
 /// that an answer never takes much longer than without drafts. The allowance grows by kEarn of the time and
-/// by what accepted drafts save.
+/// by the time that accepted drafts save.
 class DepthPolicy {
  public:
   /// Part of the time that may be lost to trying drafters that are not expected to be the best.
@@ -74,8 +74,8 @@ class DepthPolicy {
   /// depth 0..kMaxDraftTokens, or -1 for auto.
   explicit DepthPolicy(int depth = -1, const AcceptancePrior& prior = {});
 
-  /// At most the offer's `max_tokens` and `allowed` drafts. Among neighbours the whole round's tokens per
-  /// unit of time count: a row costs what it adds to the round.
+  /// At most the offer's `max_tokens` and `allowed` drafts. With neighbours, tokens and time are summed over
+  /// the whole round: a row costs what it adds to the round.
   int choose(const CostModel& costs, std::span<const Offer> offers, int allowed, const RoundSoFar& others);
   /// With one offer.
   int choose(const CostModel& costs, int available, int allowed, const Drafter& drafter,
@@ -93,7 +93,7 @@ class DepthPolicy {
   /// Tokens that the last choice expects of its slot, its bonus included.
   double expected() const { return reason_.best.expected; }
   void observe(int drafted, int accepted, const Drafter& drafter, int context_class = 0);
-  /// Makes `prior` a little more like what this request has seen. Nothing where the depth was given: the
+  /// Moves `prior` a little towards this request's rates. Does nothing if the depth was given: the
   /// rounds that measure costs draft for a sequence that is not a text.
   /// `slots`: requests that ran together. They often end together, and one of them says as much as all.
   void teach(AcceptancePrior& prior, int slots = 1) const;
@@ -146,7 +146,7 @@ class DepthPolicy {
     return (reason_.rivals && offer.drafter->draft_cost(1) > 0) || known.changes() ? known.rates_now()
                                                                                    : known.rates();
   }
-  /// Steps that drafts of this offer may cost: what is known to pay needs no allowance.
+  /// Steps that drafts of this offer may cost: a drafter that is known to pay needs no allowance.
   double allowance(const Offer& offer) const {
     return estimate(*offer.drafter, offer.context_class).sure() ? std::numeric_limits<double>::max()
                                                                 : allowance_;

@@ -3,7 +3,7 @@
 // other, and the merger, which joins the patches of a token.
 // Owner: the decoder. Thread: the engine thread. Cost: one pass of the tower, in one step; encode() returns
 // when it is done. Memory: keys and values of one layer, activations of the largest picture. Errors: make
-// returns those of compile; encode throws what a step throws.
+// returns compile's; encode() rethrows errors of its step.
 #pragma once
 
 #include <memory>
@@ -41,7 +41,7 @@ class ImageEncoder {
   std::vector<Coordinates> coordinates_;
 };
 
-/// Pixels of a resized picture, at most, for a limit that a person gave (0: the default).
+/// Maximum pixels of a resized picture under a limit that the user gave (0: the default).
 std::int64_t pixel_limit(const images::Settings& settings, std::int64_t asked);
 /// The pixels that the tower must accept for such a limit: images::largest_pixels().
 std::int64_t tower_pixels(const images::Settings& settings, std::int64_t asked);

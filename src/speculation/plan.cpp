@@ -1,4 +1,4 @@
-// The plan of a round: what each slot's drafters offer, how deep each slot drafts, and the slot's end.
+// The plan of a round: the offers of each slot's drafters, the depth of each slot, and the slot's end.
 #include <algorithm>
 #include <utility>
 
@@ -92,7 +92,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
   shape_.slots = static_cast<int>(active_);
 }
 
-/// Fills what drafters and the policy read of the slot.
+/// Fills the fields that drafters and the policy read of the slot.
 void Round::prepare(Entry& entry, Slot& slot, std::size_t place) {
   entry.slot = &slot;
   entry.source = nullptr, entry.offer_count = 0, entry.jump_forward = false;

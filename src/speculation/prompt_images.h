@@ -1,4 +1,4 @@
-// The images of a prompt: which tokens belong to each, and what a prefix cache compares in their place.
+// The images of a prompt: the tokens that belong to each, and the keys that a prefix cache compares instead.
 #pragma once
 
 #include <cstdint>

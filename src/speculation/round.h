@@ -1,5 +1,5 @@
 // The main path. A round takes 1..N slots, each with its own depth and sampler, through plan, propose,
-// verify, accept and commit; round.cpp is one page. With the coupled rule the tokens of a slot are those of
+// verify, accept and commit; round.cpp is one page. With the coupled rule a slot has the same tokens as with
 // plain decoding, bit for bit, whatever the drafter, the depth and the neighbours. With rejection sampling
 // they have the same distribution.
 // Cost: one pass of the target over all rows, the draft steps, and O(vocabulary) per row for sampling. After
@@ -80,7 +80,7 @@ struct Slot {
   bool drafter_failed = false;             // in some round, or for good
   std::unique_ptr<Constraint> constraint;  // null: any token may follow
   /// Called for every emitted token in order, with the target's logits of its row (only if
-  /// options.logprobs >= 0) and who drafted it (empty: nobody); true ends the answer with it.
+  /// options.logprobs >= 0) and the drafter's name (empty: not drafted); true ends the answer with it.
   std::function<bool(std::int32_t token, std::span<const float> logits, std::string_view by)> on_token;
   /// If set: called for every row of the prompt but the last, in order, with the target's logits after that
   /// row's token. The prompt then goes in chunks of a round's rows, which have memory for logits already.
@@ -117,17 +117,17 @@ class Round {
   Status prefill(Slot& slot, int rows);
   /// One round for slots that are prefilled and not finished, at least one. Emits at least one token for each
   /// slot.
-  /// `drafts` false: slots whose depth is chosen draft nothing but what their constraint forces.
+  /// `drafts` false: slots with a chosen depth draft only the tokens that their constraint forces.
   RoundShape run(std::span<Slot* const> slots, const CostModel& costs, bool drafts = true);
-  /// Called once in each round, as soon as a step was submitted: what the host does while a device computes.
+  /// Called once in each round, as soon as a step is submitted: the host's work while a device computes.
   void meanwhile(std::function<void()> work) { meanwhile_ = std::move(work); }
 
  private:
   struct Entry {
     Slot* slot = nullptr;
     DraftSlot draft;
-    Drafter* source = nullptr;               // who offers the drafts; null: nobody, or the constraint
-    int context_class = 0;                   // of what it offers
+    Drafter* source = nullptr;               // offers the drafts; null: none does, or the constraint
+    int context_class = 0;                   // of the offer
     int allowed = 0;                         // drafts that request and context leave room for
     std::array<Offer, kMaxDrafters> offers;  // the first offer_count are in use
     std::array<Drafter*, kMaxDrafters> offering{};
@@ -142,7 +142,7 @@ class Round {
       if (jump_forward) return "grammar";
       return source != nullptr ? source->name() : std::string_view();
     }
-    /// Who is to draft in this round; null: nobody.
+    /// The drafter of this round; null: none.
     Drafter* drafter() const { return draft.depth == 0 || jump_forward ? nullptr : source; }
     /// Takes the results of prepare() and gather_offers() from an entry that has no transaction yet.
     void take_plan(const Entry& from) {

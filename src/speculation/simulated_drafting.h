@@ -7,7 +7,7 @@
 
 namespace ft {
 
-/// In plain steps: what a row more costs, and a pass of a draft network.
+/// In plain steps: the cost of one more row, and of a pass of a draft network.
 inline CostModel costs_of(double row, double draft) {
   CostModel costs;
   std::array<double, CostModel::kRows + 1> measured{};

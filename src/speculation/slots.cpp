@@ -67,7 +67,7 @@ Result<std::unique_ptr<Slot>> Slots::open(std::span<const std::int32_t> prompt, 
   return slot;
 }
 
-/// With what the snapshot's drafter remembers, if this drafter takes it.
+/// With the drafter's memory from the snapshot, if this drafter accepts it.
 Status Slots::open_drafter(Slot& slot, const PrefixHit& hit) {
   const DraftMemory* memory = hit.snapshot != nullptr ? hit.snapshot->draft.get() : nullptr;
   if (memory == nullptr || !slot.drafter->restores(*memory)) {

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Timeline::Rows kTargetRows{"target"};
 
-/// In the machine's memory: as many snapshots as the bytes pay for, each with a block of its own, and as many
+/// In the machine's memory: as many snapshots as the bytes pay for, each with one private block, and as many
 /// blocks. Memory is taken at the first use, and the cache keeps within the bytes.
 void count_room(const DecoderOptions& options, int blocks_each, SnapshotRoom& room) {
   const std::int64_t block = std::max<std::int64_t>(1, room.block_bytes + room.draft_block_bytes);

@@ -1,5 +1,5 @@
 // Snapshot: the state of a sequence, kept so that others can begin with it: the target's timeline, which
-// shares its full key/value blocks with its forks, and what the drafter remembers, so that a sequence that
+// shares its full key/value blocks with its forks, and the drafter's memory, so that a sequence that
 // begins here drafts as well as one that computed everything. It covers every past from low() to high()
 // tokens, since the last rows are on the recurrent state's tape: a prompt that differs only in its last few
 // tokens still finds it. It must end before its decoder. Cost: one slot of recurrent state, at most one block
@@ -26,7 +26,7 @@ struct Snapshot {
   Timeline timeline;
   std::unique_ptr<DraftMemory> draft;  // null: of a request whose drafter remembers nothing
 
-  /// All of it, for a decoder of the same state_identity(); any thread may. False on a short write.
+  /// Writes all of it, for a decoder of the same state_identity(). Any thread. False on a short write.
   bool write_to(ByteSink& sink) const;
 
   std::int64_t high() const { return timeline.length(); }
@@ -43,12 +43,12 @@ struct PrefixHit {
   std::int64_t length = 0;
 };
 
-/// Room for snapshots beside that of the slots, and what they cost.
+/// Room for snapshots in addition to the slots, and their cost.
 struct SnapshotRoom {
   int snapshots = 0, blocks = 0, draft_blocks = 0;  // at most
-  std::int64_t snapshot_bytes = 0;                  // of one, beside its blocks
+  std::int64_t snapshot_bytes = 0;                  // of one, without its blocks
   std::int64_t block_bytes = 0, draft_block_bytes = 0;
-  std::int64_t window_bytes = 0;  // of a block that windows see, beside block_bytes
+  std::int64_t window_bytes = 0;  // of a block's windowed part, not in block_bytes
   int window_blocks = 0;          // such blocks of one snapshot, at most
 };
 SnapshotRoom plan_snapshots(const Backend& backend, const Model& model, const DecoderOptions& options,

@@ -1,4 +1,4 @@
-// Timeline: what the model remembers of one sequence: key/value blocks, convolution rows, recurrent state. It
+// Timeline: the model's memory of one sequence: key/value blocks, convolution rows, recurrent state. It
 // changes only through a transaction: begin with m rows, run steps with its segment, commit the first `keep`
 // rows. Rejected rows cost nothing:
 //   cached keys      dropped by length; those outside of every window are released
@@ -19,7 +19,7 @@
 
 namespace ft {
 
-/// Rows before the end where a fork may begin, beside what windows hide.
+/// Rows before the end where a fork may begin, not counting rows that windows hide.
 inline constexpr int kForkRoom = kBlockRows;
 
 /// The free blocks and slots of one State. Blocks are reference-counted, because forks share full ones.
@@ -101,7 +101,7 @@ class Timeline {
   std::int64_t min_fork_length() const;
   /// The blocks of its key/value cache, in order; some after length() may only be reserved.
   std::span<const std::int32_t> blocks() const { return blocks_; }
-  /// Those of them that hold what windows see; none if the State keeps no such part.
+  /// The blocks among them that keep their windowed part; none if the State has no such part.
   std::span<const std::int32_t> window_blocks() const;
 
   /// Reserves memory for the block list of `positions`, so that no begin() up to there allocates.
@@ -117,13 +117,13 @@ class Timeline {
   /// <= length(). The original must have no open transaction and must not be lost.
   Result<Timeline> fork(std::int64_t length) const;
   Result<Timeline> fork() const { return fork(length_); }
-  /// Makes `copy`, of the same pool, the same fork in place of what it was: it keeps its slot, and nothing is
-  /// allocated if it has reserve()d as much. After an error it is empty.
+  /// Makes `copy`, of the same pool, the same fork in place of its contents: it keeps its slot, and nothing
+  /// is allocated if it has reserve()d as much. After an error it is empty.
   Status fork_into(Timeline& copy, std::int64_t length) const;
   /// Forgets everything, also that it was lost. No transaction may be open.
   void clear();
 
-  /// What the rows of a timeline depend on besides the program: row r on the first r + 1 + `ahead` tokens of
+  /// What the rows of a timeline depend on, besides the program: row r on the first r + 1 + `ahead` tokens of
   /// the sequence, and on whatever `kind` names.
   struct Rows {
     std::string_view kind;
