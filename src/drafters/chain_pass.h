@@ -1,5 +1,5 @@
 // Passes of a network that drafts one token after the other, for all slots at once: the drafters with a
-// network of their own share what a pass samples and what the host takes from it.
+// separate network share how a pass samples and how the host reads its drafts.
 #pragma once
 
 #include <span>
@@ -13,14 +13,14 @@ namespace ft {
 /// the mask of its constraint.
 SampleRow chain_sample(const DraftSlot& slot, int step);
 
-/// Submits the pass `step`, with the masks of constraints added to `samples`, which are those of `args`: one
+/// Submits the pass `step`, with the masks of constraints added to `samples`, the samples of `args`: one
 /// for each slot that drafts in the pass, in the slots' order. Drafts before a row with a constraint are
 /// known to the host.
 void submit_pass(Executable& network, const StepArgs& args, State& state, std::span<DraftSlot*> slots,
                  int step, std::span<SampleRow> samples);
 
 /// After the pass `step`: counts its drafts and, for rejection sampling, keeps their distributions.
-/// `samples`: one for each slot that drafts in the pass, in the slots' order. `result` is that of the pass
+/// `samples`: one for each slot that drafts in the pass, in the slots' order. `result` is the pass's result
 /// where a slot needs logits, else empty.
 void take_drafts(std::span<DraftSlot*> slots, int step, const StepResult& result, const Executable& network,
                  std::span<const SampleRow> samples, SampleScratch& scratch);

@@ -1,6 +1,6 @@
-// Drafts with a smaller model of the same tokenizer, which runs beside the target: a chain of its own passes
+// Drafts with a smaller model of the same tokenizer, which runs along with the target: a chain of its passes
 // over its own timeline, for the whole batch at once. It reads tokens only. A prompt is seen chunk by chunk
-// as the target reads it, all but the last kKeptBack tokens; what is answered is taken in when a proposal
+// as the target reads it, all but the last kKeptBack tokens; answered tokens are read when a proposal
 // needs it. A chain runs on a fork of the timeline that is cleared afterwards, so that rejected drafts leave
 // nothing in a recurrent state. Cost: a pass per depth; a fork copies one recurrent state and at most one
 // block. After warm-up a proposal allocates nothing.

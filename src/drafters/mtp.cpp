@@ -107,7 +107,7 @@ RowPlaces MtpDrafter::hidden_rows(std::span<const std::int32_t> tokens, std::spa
   return {feature_rows_.get(), args.capture.places};
 }
 
-/// Passes without a draft, of which only the keys and values matter, until at most `most_left` pairs wait.
+/// Passes without a draft, for their keys and values alone, until at most `most_left` pairs wait.
 Status MtpDrafter::flush(int slot_id, std::size_t most_left) {
   SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
   while (slot.tokens.size() > most_left) {

@@ -5,8 +5,8 @@
 // a Sample.
 // Cost: one pass of the MTP head per depth for the whole batch; the first pass takes the pairs that were
 // committed since the last proposal. Pairs wait until a proposal needs them, so an answer without drafts does
-// not pay for a history that nobody reads: of a long stretch without drafts the MTP head only sees the last
-// kPendingRows pairs, and then drafts as after a shorter text. A prompt is seen whole.
+// not pay for an unused history. After a long stretch without drafts the MTP head sees only the last
+// kPendingRows pairs, and then drafts as it would after a shorter text. A prompt is seen whole.
 // With a reduced vocabulary, tokens of the current text are added to the LM head (ExtraIds).
 // Its drafts depend on the other slots of the round; answers do not.
 // For a prompt with images it reads the same image rows as its target, and the positions of the tokens that
@@ -38,7 +38,7 @@ class MtpDrafter final : public Drafter {
   /// Hidden rows kept of the last committed tokens: a sequence may begin at any of them.
   static constexpr int kRecentRows = kMaxTapeRows + 1;
 
-  /// Hidden rows of a memory, at most: those of the pending pairs and the boundary.
+  /// Maximum hidden rows of a memory: one for each pending pair, and the boundary.
   static constexpr int kMemoryRows = kPendingRows + 1;
 
   struct Options {
@@ -82,7 +82,7 @@ class MtpDrafter final : public Drafter {
     return head_->packed_bytes() + (features_ ? features_->packed_bytes() : 0);
   }
   const TimelinePool* pool() const override { return &pool_; }
-  /// Bytes of one memory beside its blocks, at most.
+  /// Maximum bytes of one memory, without its blocks.
   static std::int64_t memory_bytes(int hidden);
 
  private:
@@ -95,7 +95,7 @@ class MtpDrafter final : public Drafter {
     std::size_t from_prompt = 0;             // the first pending pairs, which are not skipped
     std::int64_t first_recent = 0;           // the first token from whose row a sequence may begin
     bool boundary_paired = false;            // the pair (boundary, pending token) is in the timeline or waits
-    std::size_t named = 0;                   // tokens of the sequence that the MTP head was told it may draft
+    std::size_t named = 0;                   // tokens of the sequence that were added as extra ids
     const PositionMap* positions = nullptr;  // null: text, whose pairs have their places in the timeline
 
     /// Position of the hidden row of the first pending pair.

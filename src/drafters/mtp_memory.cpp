@@ -73,7 +73,7 @@ Result<std::unique_ptr<DraftMemory>> MtpDrafter::save(int slot) {
   // A sequence that continues here has the images' keys and values but not their rows: no image pair may
   // wait.
   if (state.positions != nullptr) FT_TRY(flush(slot, state.boundary_paired && !state.tokens.empty() ? 1 : 0));
-  // A pair with the pending token belongs to the future, not to what is saved.
+  // A pair with the pending token is not saved: its hidden row is of a later round.
   const std::int64_t pairs = std::min(state.timeline->length(), state.seen - 1 - state.skipped);
   std::vector<std::int32_t> tokens = state.tokens;
   if (state.boundary_paired && !tokens.empty()) tokens.pop_back();

@@ -59,7 +59,7 @@ void RecallRing::learn(std::span<const std::int32_t> text) {
   while (!text.empty()) {
     const std::size_t known = known_from(text);
     if (known > static_cast<std::size_t>(kMaxMatch)) {
-      // Its end is stored again, so that what follows keeps its context.
+      // Its end is stored again, to keep the context of the tokens after it.
       text = text.subspan(known - static_cast<std::size_t>(kMaxMatch));
       append(-1);
       for (int i = 0; i < kMaxMatch; ++i) append(text[static_cast<std::size_t>(i)]);

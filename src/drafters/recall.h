@@ -1,12 +1,12 @@
-// Drafts from what was said before: texts of earlier requests of the same user, prompts and answers. Where
-// the last kGram tokens of a sequence occurred in them, the places with the longest match vote for the next
-// token, and those that agree vote for the one after it. The share of votes is the chance that a draft is
-// right; a draft ends where the chance of all of it falls below kMinChance.
-// Source: SuffixDecoding (Oliaro et al., arXiv 2411.04975), with hash chains over a ring of tokens in place
-// of a suffix tree: the same counts for the last kMaxPlaces places, in a fixed memory. A text that is used
-// again is stored again with the answer that repeats it, so what falls out was not used for longest.
-// One user's text never drafts for another's: each has a ring of its own (DraftSlot::owner); the ring of the
-// user who was away longest goes first. Cost: O(places) for each round, O(1) for each token that is learnt.
+// Drafts from texts of earlier requests of the same user, prompts and answers. Where the last kGram tokens of
+// a sequence occurred in them, the places with the longest match vote for the next token, and those that
+// agree vote for the one after it. The share of votes is the chance that a draft is right; a draft ends where
+// the chance of all of it falls below kMinChance. Source: SuffixDecoding (Oliaro et al., arXiv 2411.04975),
+// with hash chains over a ring of tokens in place of a suffix tree: the same counts for the last kMaxPlaces
+// places, in a fixed memory. A text that is used again is stored again with the answer that repeats it, so
+// the text that is dropped is the least recently used. One user's text never drafts for another's: each has a
+// separate ring (DraftSlot::owner). The ring of the least recently active user goes first. Cost: O(places)
+// for each round, O(1) for each token that is learnt.
 #pragma once
 
 #include <cstdint>
@@ -78,12 +78,12 @@ class RecallDrafter final : public Drafter {
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
   void learn(std::span<const std::int32_t> tokens, std::uint64_t owner) override;
 
-  /// Texts that were learnt so far.
+  /// Texts learnt since the start.
   std::int64_t learnt() const { return learnt_; }
   /// All texts of all users (drafters/recall_memory.cpp). False if the sink did not take all.
   bool write_to(ByteSink& sink) const;
-  /// In place of what it knows. kCorrupt if these bytes are not such texts of a model with this vocabulary;
-  /// it then keeps what it knows.
+  /// Replaces all texts. kCorrupt if these bytes are not such texts of a model with this vocabulary;
+  /// the old texts then stay.
   Status read_from(ByteSource& source, int vocabulary);
 
  private:
@@ -104,7 +104,7 @@ class RecallDrafter final : public Drafter {
   std::vector<SlotState> slots_;
   std::int64_t limit_bytes_;
   std::int64_t learnt_ = 0;
-  std::list<User> users_;  // the one who was here last is first
+  std::list<User> users_;  // the most recently active one is first
 };
 
 }  // namespace ft

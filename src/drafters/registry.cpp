@@ -180,7 +180,7 @@ std::string drafter_name(DrafterKind kind, const Model& model) {
   if (kind == DrafterKind::kAuto) {
     std::string names;
     for (const DrafterSpec* spec : drafters_of(model)) {
-      if (spec->name == DrafterKind::kRecall.name()) continue;  // whether it is there, options decide
+      if (spec->name == DrafterKind::kRecall.name()) continue;  // its options decide whether it exists
       names += fmt::format("{}{}", names.empty() ? "" : "+", spec->name);
     }
     return names;

@@ -1,4 +1,4 @@
-// The drafters that this build has. A new one is a class and an entry in registry.cpp: it says itself what it
+// The drafters that this build has. A new one is a class and an entry in registry.cpp, which says what it
 // needs of its target, what it costs and what it remembers.
 //   DrafterKind   the name of a drafter, checked once; requests, flags and tests pass it on
 //   DrafterSpec   one drafter: whether a model has what it needs, and how it is opened
@@ -72,13 +72,13 @@ struct DrafterSpec {
   /// Its network; null: it has none.
   const Program* (*network)(const Model& model);
   CaptureRequest (*request)(const Model& model);
-  /// Bytes of one memory beside its blocks and its slot, at most.
+  /// Maximum bytes of one memory, without its blocks and its slot.
   std::int64_t (*memory_bytes)(const Model& model);
   /// Null: the options leave it out.
   Result<std::unique_ptr<Drafter>> (*open)(const DrafterContext& context);
 };
 
-/// Reads the value of --drafter: a drafter's name, or NAME=DIR for one that has a folder of its own. kInvalid
+/// Reads the value of --drafter: a drafter's name, or NAME=DIR for one that is loaded from a folder. kInvalid
 /// with the list of names otherwise.
 struct DrafterChoice {
   DrafterKind kind;
@@ -94,8 +94,8 @@ std::vector<const DrafterSpec*> drafters_of(const Model& model);
 std::vector<const Program*> drafter_networks(const Model& model);
 /// Why this model cannot have the drafter; empty if it can, and for auto and none.
 std::string drafter_problem(DrafterKind kind, const Model& model);
-/// What would draft for a request of this kind, in the words of reports: also what auto means, and what takes
-/// the place of a drafter that the model cannot have.
+/// The drafter of a request of this kind, as reports name it: resolves auto, and the replacement of a
+/// drafter that the model cannot have.
 std::string drafter_name(DrafterKind kind, const Model& model);
 
 }  // namespace ft

@@ -5,7 +5,7 @@
 //   header  kHeadBytes: magic, version, identity, size of the body, the lengths that the snapshot can
 //           continue from, a hash of the tokens in the whole blocks before them, the tokens after, the owner,
 //           the number of shared files; a checksum of all this
-//   body    what the tier puts, cut into pieces of kPieceBytes
+//   body    the bytes that the tier writes, cut into pieces of kPieceBytes
 //   shared  the names of the files of shared rows that belong to the snapshot, 32 digits each, and a checksum
 //   sums    one checksum per piece, then one over the header's and these
 // Cost: one piece of memory; writing waits for the disk (fsync). Errors: kNotFound, kIo, kExhausted (full
@@ -39,8 +39,8 @@ struct CachePlace {
   std::int64_t depth = 0;          // tokens before the tail, in whole blocks; depth <= low
   std::uint64_t before = 0;
   std::vector<std::int32_t> tail;  // tokens [depth, high), at most kTailTokens
-  bool drafts = false;             // it holds what a drafter needs
-  std::uint64_t owner = 0;         // who left the snapshot (prefix_cache/cache_owner.h)
+  bool drafts = false;             // it has the drafter's memory
+  std::uint64_t owner = 0;         // of the snapshot (prefix_cache/cache_owner.h)
 
   /// The place of a snapshot of these tokens that can continue from `low` on; `low` is raised if the tail is
   /// too short for all.

@@ -1,10 +1,10 @@
-// Owners of snapshots, and what a caller is told of them. A snapshot serves everybody's prompts, unless
-// CacheShare says otherwise, but a caller is told of a hit only if it is one of the snapshot's owners: those
-// who computed or continued it. So that the numbers do not tell what another key has sent. How long a prompt
-// takes does tell it, except with kNone.
-//   CacheUser    who looks up and stores, by SlotOptions::owner
+// Owners of snapshots, and which hits a caller sees. A snapshot serves every key's prompts, unless
+// CacheShare restricts it, but a caller sees a hit only if it owns the snapshot: if it computed
+// or continued it. So the numbers do not reveal what another key has sent. The time that a prompt
+// takes does reveal it, except with kNone.
+//   CacheUser    the caller that looks up and stores, by SlotOptions::owner
 //   OwnerSet     the owners of one snapshot
-//   CacheLedger  the counts of each owner, as if it had a cache for itself
+//   CacheLedger  the counts of each owner, as if it had a separate cache
 // Thread: CacheLedger any; the others as their owner.
 #pragma once
 
@@ -20,7 +20,7 @@
 namespace ft {
 
 enum class CacheShare {
-  kSpeed,  // snapshots serve everybody; a hit of another's counts as computed in what a caller sees
+  kSpeed,  // snapshots serve every key; a hit of another key's counts as computed in the caller's reports
   kKeys,   // snapshots serve everybody, and every hit is shown
   kNone,   // a snapshot serves its owner alone, also in time
 };
@@ -29,7 +29,7 @@ struct CacheUser {
   std::uint64_t owner = 0;
   bool sees_all = true;         // every hit is shown
   std::int64_t first_step = 0;  // tokens between the first two snapshots in this user's prompts; 0: none
-  bool owns = true;             // false: what it stores is nobody's, because others' prompts were the reason
+  bool owns = true;             // false: it stores for nobody: prompts of others were the reason
 };
 
 class OwnerSet {

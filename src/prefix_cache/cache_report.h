@@ -22,7 +22,7 @@ struct CacheReport {
   std::int64_t lookups = 0, hits = 0;       // of requests
   std::int64_t tokens_saved = 0;            // prompt tokens that were not computed again
   std::int64_t stored = 0, evicted = 0;     // snapshots
-  std::optional<CacheTierReport> memory;    // the machine's, for a device
+  std::optional<CacheTierReport> memory;    // in the machine's memory, for a device
   std::optional<CacheTierReport> disk;
 };
 

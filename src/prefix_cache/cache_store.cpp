@@ -68,7 +68,7 @@ class DiskBytes final : public CacheBytes {
 
 // ---- memory
 
-/// Chunks of their own pages, so that a file's memory is the system's again when the file goes.
+/// Chunks on separate pages, so that the system gets a file's memory back when the file is removed.
 class MemoryBytes final : public CacheBytes {
  public:
   MemoryBytes() = default;

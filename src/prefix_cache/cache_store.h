@@ -2,7 +2,7 @@
 // memory for a device whose own memory is small. A file is written under a temporary name and published
 // whole. Names are the tier's, without a folder. Owner: a CacheTier. Thread: any, for different files at a
 // time; the memory store has a lock for its list. Errors: kIo with the system's words, kNotFound, kExhausted
-// (full disk, no memory), kCorrupt where a file is not what it should be.
+// (full disk, no memory), kCorrupt for a file with unexpected contents.
 #pragma once
 
 #include <cstddef>
@@ -41,7 +41,7 @@ class CacheStore {
   virtual Result<std::shared_ptr<CacheBytes>> create(const std::string& name) = 0;
   /// The file that create() began is complete: it gets its name.
   virtual Status publish(const std::string& name, const std::shared_ptr<CacheBytes>& bytes) = 0;
-  /// The file that create() began is not wanted.
+  /// Removes the file that create() began.
   virtual void discard(const std::string& name) = 0;
   virtual Result<std::shared_ptr<CacheBytes>> open(const std::string& name) = 0;
   virtual void remove(const std::string& name) = 0;

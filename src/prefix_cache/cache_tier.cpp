@@ -78,7 +78,7 @@ Status CacheTier::take_lock() {
   std::error_code failed;
   const bool made = fs::create_directories(directory, failed);
   if (failed) return unusable(directory, failed.message());
-  // It holds what users asked, so only this user may read it.
+  // It contains users' prompts, so only this user may read it.
   if (made) fs::permissions(directory, fs::perms::owner_all, failed);
   if (!fs::is_directory(directory, failed)) return unusable(directory, "it is not a folder");
   lock_ = ::open(path(kLockFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -147,7 +147,7 @@ Status CacheTier::read_heads() {
   for (const std::string& name : rows) {
     const Result<CacheFileReader> file = CacheFileReader::open(*store_, name, identity_);
     if (file.ok()) rows_.found(name.substr(0, kFingerprintDigits), file->bytes());
-    if (!file.ok()) store_->remove(name);  // a snapshot that needs it tells of it
+    if (!file.ok()) store_->remove(name);  // the snapshot that needs it reports the error
   }
   Dropped dropped;
   for (const auto& [time, name] : found) check_file(name, dropped);
@@ -179,7 +179,7 @@ void CacheTier::check_file(const std::string& name, Dropped& dropped) {
   store_->remove(name);
 }
 
-// ---- what is stored
+// ---- storing
 
 std::string CacheTier::offer(std::span<const std::int32_t> tokens,
                              const std::shared_ptr<const Snapshot>& snapshot, const OwnerSet& owners) {
@@ -298,7 +298,7 @@ void CacheTier::clear(std::uint64_t owner) {
   collect();
 }
 
-// ---- what is found
+// ---- finding
 
 std::optional<CacheTier::Match> CacheTier::find(std::span<const std::int32_t> prompt, bool drafts,
                                                 std::int64_t known, double row_ms, bool alone,

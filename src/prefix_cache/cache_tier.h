@@ -1,7 +1,7 @@
 // A tier below the prefix cache's snapshots: files of snapshots (prefix_cache/cache_file.h) in a folder, so
 // that a restart begins warm, or in this machine's memory, for a device whose own memory is small
 // (prefix_cache/cache_store.h). Rows that snapshots share are stored once (prefix_cache/shared_rows.h). The
-// cache offers what it stores. One thread writes it as NAME.part straight from the snapshot, syncs and
+// cache offers each stored snapshot. One thread writes it as NAME.part straight from the snapshot, syncs and
 // renames, so a killed program leaves only whole files; the newest snapshot first. The engine never waits
 // when it stores; if the backlog has no room, its oldest snapshots are not written. If the tier has a
 // longer prefix of a prompt than the snapshots, the engine thread may read it. Reading must take less time
@@ -9,7 +9,7 @@
 // another model, backend or program, is removed, counted and logged. The least recently used files are
 // removed when the budget is used up. One process at a time has a folder (a lock). Other files in it are
 // left alone. Owner: sched/engine.h, or a test; it must end before the decoder. Thread: the engine thread;
-// report() and flush() any; one of its own writes. Errors: of open() and start(); later ones are lines in
+// report() and flush() any; a separate one writes. Errors: from open() and start(); later ones are lines in
 // the log, and serving continues without the tier.
 #pragma once
 
@@ -37,7 +37,7 @@ struct CacheTierOptions {
   std::string directory;  // of the files; empty: they are in memory
   bool numbered = false;  // where another process has it: its name with -2, -3 and so on to kMaxNumbered
   std::int64_t limit_bytes = std::int64_t{4096} << 20;
-  std::string source;       // what a snapshot's bits depend on besides the decoder: weights, program
+  std::string source;       // inputs of a snapshot's bits, besides the decoder: weights, program
   double rest_ms = 60'000;  // pause after a failed write until the next try
 };
 
@@ -91,7 +91,7 @@ class CacheTier {
   const std::string& directory() const { return options_.directory; }
   /// Removes all files and all waiting snapshots; afterwards it shares no snapshot.
   void clear();
-  /// Removes the files and waiting snapshots that are this owner's and nobody else's.
+  /// Removes the files and waiting snapshots that belong to this owner alone.
   void clear(std::uint64_t owner);
 
   /// Waits until no snapshot waits to be written.
@@ -125,7 +125,7 @@ class CacheTier {
   Status read_heads();
   void check_file(const std::string& name, Dropped& dropped);
   std::string path(const std::string& name) const { return options_.directory + "/" + name; }
-  /// What messages call it.
+  /// Its name in messages.
   std::string title() const;
   std::int64_t size_of(const Snapshot& snapshot, std::size_t tokens) const;
   bool takes(const std::string& name, std::int64_t bytes);

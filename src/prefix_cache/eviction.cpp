@@ -1,6 +1,6 @@
 // Chooses the snapshot that leaves the prefix cache. A conversation has many: the longest one serves its next
 // turn, those where others part from it serve their prompts, and the rest only a prompt that is edited after
-// them. Of the rest, those that lie close to their neighbours go first; whole conversations go by their
+// them. Among the rest, snapshots close to their neighbours go first; whole conversations go in order of
 // last use.
 #include <algorithm>
 
@@ -70,7 +70,7 @@ bool PrefixCache::evict_one(Place for_place) {
   return evict(oldest), true;
 }
 
-/// The least recently used snapshot that has blocks alone, beside the one that each copies; end(): none.
+/// The least recently used snapshot with private blocks, not counting the one that each copies; end(): none.
 PrefixCache::Entries::iterator PrefixCache::holder_of_blocks() {
   for (auto at = entries_.end(); at != entries_.begin();) {
     --at;
@@ -130,8 +130,8 @@ PrefixCache::Before PrefixCache::before(const Entry& entry) {
   return {};
 }
 
-/// The end of the shortest snapshot that continues the entry's tokens, where the end of an answer is none
-/// for what comes before: prompts part from answers. kNone if there is none, or if sequences part after
+/// The end of the shortest snapshot that continues the entry's tokens. The end of an answer does not count
+/// for snapshots before it: prompts part from answers. kNone if there is none, or if sequences part after
 /// the entry before such an end: then it serves both.
 std::int64_t PrefixCache::end_after(const Entry& entry) {
   std::span<const std::int32_t> rest = entry.tail;

@@ -28,7 +28,7 @@ bool PrefixCache::disown(Entry& entry, std::uint64_t owner) {
   return true;
 }
 
-/// Only callers with a key are told less than all.
+/// Only callers with a key see less than all.
 void PrefixCache::count_owned(Node* node, std::uint64_t owner, int more) const {
   if (share_ != CacheShare::kSpeed || owner == 0) return;
   for (; node != nullptr; node = node->parent) {
@@ -39,8 +39,8 @@ void PrefixCache::count_owned(Node* node, std::uint64_t owner, int more) const {
   }
 }
 
-/// The user is an owner from now on of the snapshots that its own prompt would have left on the way to the
-/// beginning's end, had nobody else's been there. So a later prompt does not show that they were.
+/// Makes the user an owner of the snapshots that its own prompt would have left on the way to the hit's
+/// end if no other key's had existed. So a later prompt does not show that they did.
 void PrefixCache::claim(std::span<const std::int32_t> prompt, const Found& found, const CacheUser& user) {
   if (user.sees_all || share_ != CacheShare::kSpeed) return;
   const std::int64_t length = found.hit.length;
@@ -64,7 +64,7 @@ void PrefixCache::claim(std::span<const std::int32_t> prompt, const Found& found
 
 void PrefixCache::clear(std::uint64_t owner) {
   for (CacheTier* tier : tiers_) tier->clear(owner);
-  for (const bool unowned : {false, true}) {  // the second time, those that nobody's prompts continue
+  for (const bool unowned : {false, true}) {  // the second time, those that only unowned prompts continue
     for (auto entry = entries_.begin(); entry != entries_.end();) {
       const auto next = std::next(entry);
       const bool was = disown(*entry, owner);

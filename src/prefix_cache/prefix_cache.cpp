@@ -94,7 +94,7 @@ PrefixCache::Found PrefixCache::search(std::span<const std::int32_t> prompt, boo
   return found;
 }
 
-/// Loads what the tier has beyond `known` tokens of the prompt. True if it loaded something.
+/// Loads the tier's rows beyond `known` tokens of the prompt. True if it loaded something.
 bool PrefixCache::fetch(CacheTier& tier, std::span<const std::int32_t> prompt, bool drafts,
                         std::int64_t known, double row_ms, bool alone, const CacheUser& user) {
   const auto only = share_ == CacheShare::kNone ? std::optional(user.owner) : std::nullopt;

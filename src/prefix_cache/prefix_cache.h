@@ -6,8 +6,8 @@
 // first and the least recently used ones next (prefix_cache/eviction.cpp). A running request never waits
 // for a block, because snapshots have a separate budget (SnapshotRoom). Tiers below it
 // (prefix_cache/cache_tier.h) get the snapshots too: the machine's memory for those that leave a device, a
-// folder for those that must survive a restart. Each snapshot knows whose prompts it holds, so that a caller
-// is told only of its own hits (prefix_cache/cache_owner.h).
+// folder for those that must survive a restart. Each snapshot records the owners of its prompts, so that a
+// caller sees only its own hits (prefix_cache/cache_owner.h).
 // Owner: sched/scheduler.h. Thread: the engine thread. Cost: find is O(prompt); store copies one recurrent
 // state. Errors: a snapshot that does not fit is dropped silently.
 #pragma once
@@ -29,7 +29,7 @@
 
 namespace ft {
 
-/// The blocks of what the drafter remembers, if it has any.
+/// The blocks of the drafter's memory, if it has any.
 inline std::span<const std::int32_t> draft_blocks_of(const Snapshot& snapshot) {
   return snapshot.draft ? snapshot.draft->blocks() : std::span<const std::int32_t>();
 }
@@ -49,11 +49,11 @@ class PrefixCache {
   struct Found {
     PrefixHit hit;            // its snapshot is null for a miss
     std::int64_t shared = 0;  // tokens of the prompt, in whole blocks, that an earlier prompt shares
-    std::int64_t own = 0;     // the same, of an earlier prompt that the user is told of
-    std::int64_t shown = 0;   // of hit.length: what the user is told of
+    std::int64_t own = 0;     // the same, of the user's earlier prompts
+    std::int64_t shown = 0;   // the part of hit.length that the user may see
   };
   /// The longest snapshot whose tokens begin `prompt` and leave at least its last token. With `drafts`,
-  /// only snapshots that hold what a drafter needs. A file is read first if it pays, given that a prompt
+  /// only snapshots with the drafter's memory. A file is read first if it pays, given that a prompt
   /// token costs `row_ms` to compute (0: unknown); `alone`: no answer waits meanwhile. Valid until the next
   /// store or clear.
   Found find(std::span<const std::int32_t> prompt, bool drafts, double row_ms = 0, bool alone = false,
@@ -68,11 +68,11 @@ class PrefixCache {
   bool store(std::span<const std::int32_t> tokens, bool drafts, const std::function<Result<Snapshot>()>& take,
              Place place = Place::kPrompt, const CacheUser& user = {});
   void clear();
-  /// Drops what is this owner's and nobody else's.
+  /// Drops the snapshots that belong to this owner alone.
   void clear(std::uint64_t owner);
 
   /// Tokens between two snapshots within a long prompt at this place, `least` at its beginning: a prompt
-  /// that is edited there computes at most a twentieth of what comes before again. Larger steps are
+  /// that is edited there recomputes at most a twentieth of the tokens before it. Larger steps are
   /// multiples of smaller ones.
   static std::int64_t step_at(std::int64_t place, std::int64_t least);
 

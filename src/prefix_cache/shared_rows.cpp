@@ -184,7 +184,7 @@ void SnapshotWriter::end_shared() {
 }
 
 Result<SnapshotWriter::Written> SnapshotWriter::finish(const CachePlace& place) {
-  if (rows_) end_shared();  // what was put has failed: for the reason
+  if (rows_) end_shared();  // after an earlier write failed: this returns the reason
   if (failure_) return *failure_;
   FT_ASSIGN(const std::int64_t bytes, main_.finish(place, target_.identity, held_));
   return Written{bytes, std::exchange(held_, {})};

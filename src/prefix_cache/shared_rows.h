@@ -50,12 +50,12 @@ class SharedRows {
  public:
   explicit SharedRows(CacheStore& store) : store_(store) {}
 
-  /// A file that an earlier start left; nobody needs it yet.
+  /// A file that an earlier start left, without users yet.
   void found(const std::string& name, std::int64_t bytes);
   bool has(const std::string& name) const;
   /// One more needs these.
   void hold(std::span<const std::string> names);
-  /// One fewer. Files that nobody needs are gone for all others at once, and removed by sweep().
+  /// One user fewer. Unused files are no longer found, and sweep() removes them.
   void release(std::span<const std::string> names);
   void release_unneeded();
   bool to_sweep() const;
@@ -74,7 +74,7 @@ class SharedRows {
   struct File {
     std::int64_t bytes = 0;
     int needed = 0;
-    bool compared = false;  // its tokens are those of its name
+    bool compared = false;  // its tokens have been compared with its name
   };
   CacheStore& store_;
   mutable std::mutex mutex_;
@@ -87,7 +87,7 @@ class SharedRows {
 Result<CacheFileReader> open_rows(CacheStore& store, const RowGroup& group, const std::string& identity,
                                   std::int64_t deadline_ns);
 
-/// A snapshot's file and those of its rows that are not here yet.
+/// A snapshot's file, and files for its rows that are not stored yet.
 class SnapshotWriter final : public ByteSink {
  public:
   struct Target {
@@ -125,7 +125,7 @@ class SnapshotWriter final : public ByteSink {
 
 class SnapshotReader final : public ByteSource {
  public:
-  /// `tokens` are those of the snapshot; it must outlive the reader.
+  /// `tokens`: the snapshot's; they must outlive the reader.
   SnapshotReader(CacheStore& store, CacheFileReader& main, std::span<const std::int32_t> tokens,
                  const std::string& identity, std::int64_t deadline_ns)
       : store_(store), main_(main), groups_(tokens), identity_(identity), deadline_ns_(deadline_ns) {}

@@ -1,4 +1,4 @@
-// What the scheduler delivers to a request's reader and the counters: scored tokens of the prompt, tokens and
+// The scheduler's deliveries to a request's reader and the counters: scored tokens of the prompt, tokens and
 // pieces of the answer, its end.
 #include <algorithm>
 
@@ -8,7 +8,7 @@
 namespace ft {
 namespace {
 
-/// Why nothing was drafted, for the report, which always gives a reason.
+/// The reason that nothing was drafted, for the report, which always gives one.
 std::string idle_reason(const Decoder& decoder, const RequestFields& fields, const Slot& slot) {
   const std::string problem = decoder.drafter_problem(fields.drafter);
   if (const auto why = ruled_out(fields.drafter, fields.slot.depth, problem)) {

@@ -142,7 +142,7 @@ CacheReport Engine::cache() const {
     const std::lock_guard lock(mutex_);
     report = cache_;
   }
-  // With what was written since the last step.
+  // Includes writes since the last step.
   if (memory_tier_) report.memory = memory_tier_->report();
   if (folder_) report.disk = folder_->report();
   return report;
@@ -269,7 +269,7 @@ void Engine::admit() {
   }
 }
 
-/// Publishes what other threads may read, and wakes those who wait for the last request to end.
+/// Publishes the status for other threads, and wakes threads that wait for the last request to end.
 void Engine::publish() {
   const CacheReport cache = scheduler_.cache().report();
   {

@@ -3,8 +3,8 @@
 // mailbox pauses while the others continue. If it stays paused for unread_ms, it is cancelled with a sentence
 // and its slot serves the next. Owner: a program's main or the server; destruction takes at most one step and
 // ends every ticket. Thread: submit, status, cache, clear_cache and drain from any; the engine has its own.
-// Cost: it sleeps when idle; status and cache copy what the last step left. Errors: start returns those of
-// Decoder::make and, before anything is allocated, what does not fit (sched/admission.h); a request that
+// Cost: it sleeps when idle; status and cache copy the last step's state. Errors: start: from Decoder::make,
+// and before anything is allocated a model that does not fit (sched/admission.h); a request that
 // cannot be admitted ends with kError and a sentence.
 #pragma once
 
@@ -25,7 +25,7 @@ struct EngineOptions {
   std::size_t queue = 256;  // requests that may wait beyond those that free slots will take
   std::size_t unread_events = kMailboxEvents;
   double unread_ms = 60'000;           // how long a mailbox may stay full
-  std::int64_t memory_bytes = 0;       // limit for everything; 0: what the machine has left
+  std::int64_t memory_bytes = 0;       // limit for everything; 0: the machine's free memory
   bool weights_mapped = false;         // the backend maps packed weights, which may be larger than that
   std::int64_t snapshot_tokens = -1;   // SchedulerOptions::snapshot_tokens
   std::int64_t memory_tier_bytes = 0;  // of this machine, below the snapshots of a device; 0: none
@@ -52,7 +52,7 @@ class Engine {
 
   EngineStatus status() const;
   CacheReport cache() const;
-  /// What the cache holds and did for one SlotOptions::owner, as if the others were not there.
+  /// The contents and counts of the cache for one SlotOptions::owner, as if the others did not exist.
   CacheReport cache_of(std::uint64_t owner) const;
   /// The folder of the cache's last tier, with its number if it has one; empty if there is none.
   const std::string& cache_directory() const { return options_.folder.directory; }
@@ -65,7 +65,7 @@ class Engine {
   std::int64_t max_context_now() const { return decoder_->options().context; }
   /// Asks for an empty cache, which is empty at the end of the current step. Does not wait.
   void clear_cache();
-  /// The same for what is this owner's and nobody else's.
+  /// The same for snapshots that belong to this owner alone.
   void clear_cache_of(std::uint64_t owner);
 
   /// Admits no more requests and waits until every request has ended; those still running after `timeout_ms`

@@ -16,7 +16,7 @@
 
 namespace ft {
 
-/// Counts by upper bound, as Prometheus defines them: bucket i counts what is at most kBounds[i] and above
+/// Counts by upper bound, as Prometheus defines them: bucket i counts values of at most kBounds[i] and above
 /// the bound before it; the last bucket counts the rest. The counts are not cumulative: the writer adds them
 /// up.
 struct LatencySums {
@@ -51,13 +51,13 @@ struct EngineStatus {
   std::int64_t refused = 0;                      // by a full queue, or while draining
   std::map<std::string, std::int64_t> finished;  // by reason: stop length cancelled error
   std::int64_t prompt_tokens = 0;
-  std::int64_t cached_tokens = 0;  // of them: as callers were told, hits of their own
+  std::int64_t cached_tokens = 0;  // of them: hits that callers may see, their own
   std::int64_t reused_tokens = 0;  // of them: not computed again
   std::int64_t emitted = 0;        // output tokens
   std::int64_t rounds = 0;         // of the engine; a round may serve several requests
   std::int64_t slot_rounds = 0, drafted = 0, accepted = 0;  // summed over requests
   std::array<std::int64_t, kMaxDraftTokens> drafted_at{}, accepted_at{};
-  std::map<std::string, DrafterShare> by_drafter;   // by the name of who drafted
+  std::map<std::string, DrafterShare> by_drafter;   // by the drafter's name
   std::int64_t engaged = 0;                         // ended requests with at least one draft
   std::map<std::string, std::int64_t> not_engaged;  // ended requests without a draft, by reason
   double prefill_seconds = 0, round_seconds = 0;    // time of the engine thread

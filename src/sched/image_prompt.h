@@ -1,8 +1,8 @@
 // From a file's bytes and a rendered conversation to a prompt with images.
-//   ImageInput    what a loaded model and the options say about images
+//   ImageInput    the image settings of a loaded model and the options
 //   load_image    a picture of the size that the model wants, or a sentence
 //   place_images  each placeholder in the tokens becomes the tokens of its image
-// Thread: pure functions, any thread; decoding belongs beside rendering, before the engine has the request.
+// Thread: pure functions, any thread; decode where prompts are rendered, before the engine has the request.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One request inside the engine: what was asked, where its events go, its slot while it has one, and the
+// One request inside the engine: its fields, the target of its events, its slot while it has one, and the
 // times for its report and the counters. Owner: the engine's queue, then the scheduler. Thread: the
 // submitting one until it is queued, then the engine thread. Times: milliseconds of the scheduler's clock.
 #pragma once
@@ -29,7 +29,7 @@ struct Job {
 
   std::vector<std::int32_t> keys;  // of a prompt with images in the prefix cache
   int reused_tokens = 0;           // of the prompt: those that were not computed again
-  int cached_tokens = 0;           // of them: what the caller is told of
+  int cached_tokens = 0;           // of them: visible to the caller
   int kept_tokens = 0;             // prompt tokens after the cached ones that were kept for later prompts
   std::int64_t shared_prefix = 0;  // end of the prefix shared with earlier prompts; 0: none
   std::int64_t own_prefix = 0;     // the same, of prompts of the same owner

@@ -1,5 +1,5 @@
-// How much memory a program may take here: what the machine has left, or what is left under the tightest
-// cgroup v2 limit above this process, whichever is less. Cost: reads a few small files. What cannot be read
+// The memory that a program may take here: the machine's free memory, or the rest under the tightest
+// cgroup v2 limit above this process, whichever is less. Cost: reads a few small files. An unreadable file
 // does not limit.
 #pragma once
 

@@ -46,7 +46,7 @@ struct Division {
   const Figures& figures;
   const MemoryAsk& ask;
   std::int64_t own;    // context of the model
-  std::int64_t limit;  // without the spare part
+  std::int64_t limit;  // without the reserve
   bool weights_resident;
 
   std::int64_t needed(int slots, std::int64_t context) const {
@@ -57,7 +57,7 @@ struct Division {
     const std::int64_t cache = ask.cache_bytes >= 0 ? ask.cache_bytes : figures.cache(prompts, context);
     return needed(slots, context) + cache <= limit;
   }
-  /// The longest context that fits beside a cache of two prompts, or of one where that is less than
+  /// The longest context that leaves room for a cache of two prompts, or of one where that is less than
   /// kRoomyContext; kMinContext if none fits.
   std::int64_t context(int slots) const {
     const std::int64_t two = longest(slots, 2);

@@ -1,8 +1,8 @@
 // Divides the memory of a start between slots, context and prefix cache where the caller leaves one of them
 // open. The weights and the scratch come first, then a context for every slot, then the cache.
 //   slots    kMaxSlots, or fewer if each would then have less than kRoomyContext tokens
-//   context  the model's own, or what fits beside a cache of two such prompts; of one where memory is short
-//   cache    what is left on a device; half of it in the machine's memory, which other programs need too
+//   context  the model's own, or the longest with a cache of two such prompts; of one where memory is short
+//   cache    the rest on a device; half of the rest in the machine's memory, which other programs need too
 // Thread: any. Cost: reads a few small files, computes the formulas of sched/admission.h some dozen times.
 // Errors: none; a plan that does not fit is refused by check_memory().
 #pragma once
@@ -15,12 +15,12 @@
 
 namespace ft {
 
-/// What the caller asks for; 0 slots, 0 tokens and -1 bytes are open.
+/// The caller's choices; 0 slots, 0 tokens and -1 bytes are open.
 struct MemoryAsk {
   int slots = 0;
   std::int64_t context = 0;
   std::int64_t cache_bytes = -1;
-  std::int64_t limit_bytes = 0;  // for everything; 0: what the device or the machine has left
+  std::int64_t limit_bytes = 0;  // for everything; 0: all free memory of the device or the machine
   bool weights_mapped = false;   // weights that do not fit are read from the page cache
 };
 
@@ -28,7 +28,7 @@ struct MemoryPlan {
   int slots = 1;
   std::int64_t context = 0, cache_bytes = 0;
   std::int64_t limit_bytes = 0;   // that it was made for; 0: unknown
-  bool on_device = false;         // the limit is that of the backend's device
+  bool on_device = false;         // the limit is the memory of the backend's device
   bool whole_context = false;     // the context is the model's own
   std::int64_t prompt_bytes = 0;  // a snapshot of a prompt of the whole context
 };
@@ -37,7 +37,7 @@ inline constexpr int kMaxSlots = 8;
 inline constexpr std::int64_t kRoomyContext = 65536;  // tokens: an agent's conversation
 inline constexpr std::int64_t kMinContext = 4096;     // tokens, where the model has as many
 
-/// The limit of a start in bytes: `asked`, else what the backend's device or this machine has left; 0 if
+/// The limit of a start in bytes: `asked`, else the free memory of the backend's device or this machine; 0 if
 /// nothing is known.
 std::int64_t memory_limit(const Backend& backend, const Model& model, std::int64_t asked = 0);
 

@@ -28,7 +28,7 @@ class RecallFile {
 
   explicit RecallFile(RecallFileOptions options) : options_(std::move(options)) {}
   void load(Decoder& decoder);
-  /// Writes what was learnt since the last write, if there is anything and the last one is kRestMs ago.
+  /// Writes texts learnt since the last write, if there are any and the last one was kRestMs ago.
   void store(Decoder& decoder, double now_ms, bool at_once = false);
 
  private:
@@ -39,7 +39,7 @@ class RecallFile {
 
 /// The file's bytes. For tests and RecallFile.
 std::string recall_file_bytes(const RecallDrafter& drafter, const std::string& key);
-/// kCorrupt if they are damaged, kNotFound if they are of another model; the drafter then keeps what it has.
+/// kCorrupt if they are damaged, kNotFound if they belong to another model; the drafter then keeps its texts.
 Status read_recall_file(std::string_view bytes, const std::string& key, int vocabulary,
                         RecallDrafter& drafter);
 

@@ -1,4 +1,4 @@
-// A request, what comes back from it, and the ticket that connects the two.
+// A request, its events, and the ticket that connects the two.
 //   Request  what to decode; it cannot be built invalid, so no later code checks it again
 //   Event    one piece of an answer: text, reasoning, a part of a tool call, a token, the end with its
 //            report; before them the prompt's tokens, if their log-probabilities were requested
@@ -44,7 +44,7 @@ struct RequestFields {
   bool calls_come_first = false;           // content that does not begin with a tool call has none
   std::shared_ptr<const Grammar> grammar;  // grammar of the content; null: anything is allowed
   int thinking_budget = -1;                // maximum tokens of reasoning; -1: no limit
-  bool sees_all_hits = true;   // the report shows hits in the prefix cache whoever stored what was hit
+  bool sees_all_hits = true;               // the report shows every hit in the prefix cache, whoever owns it
   bool score_prompt = false;   // log-probabilities of the prompt's tokens too; max_tokens 0: only these
   bool explain_depth = false;  // one event per round: why it drafts this many tokens
   bool parse = true;           // split reasoning and tool calls; false: all text is content
@@ -75,7 +75,7 @@ struct Report {
   double tokens_per_second() const { return decode_ms > 0 ? completion_tokens * 1e3 / decode_ms : 0; }
 };
 
-/// A piece of an answer, with what the engine knows of it.
+/// A piece of an answer, with the engine's data about it.
 struct Event : AnswerEvent {
   std::int32_t token = -1;           // kToken, kPromptToken
   std::string_view drafted_by;       // kToken: the drafter, if it is an accepted draft
@@ -87,7 +87,7 @@ struct Event : AnswerEvent {
   Report report;                     // kEnd
 };
 
-/// Events in order, in memory that grows to the longest queue so far and is reused.
+/// Events in order, in memory that grows to the longest queue and is reused.
 class EventQueue {
  public:
   bool empty() const { return count_ == 0; }

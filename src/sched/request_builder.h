@@ -1,5 +1,5 @@
-// Builds a request from what a caller asks and what its model gives. Flags, settings and the JSON of every
-// dialect fill RequestOptions; build_request() is the one place that turns them into the fields of a request.
+// Builds a request from the caller's options and the model's. Flags, settings and the JSON of every
+// API fill RequestOptions; build_request() is the one place that turns them into the fields of a request.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace ft {
 
-/// What a caller may choose for any request. Absent, empty, auto or -1: as the model or the engine has it.
+/// The options that any request may have. Absent, empty, auto or -1: the model's or the engine's default.
 struct RequestOptions {
   AskedSampling sampling;
   std::optional<std::uint64_t> seed;  // absent: 0
@@ -26,7 +26,7 @@ struct RequestOptions {
   int depth = -1;  // -1: auto
 };
 
-/// What a request needs of its model, and what it takes where nothing was asked.
+/// What a request needs of its model, and the defaults of options that were not given.
 struct RequestModel {
   int vocabulary = 0;        // columns of logits
   std::int64_t context = 0;  // tokens of prompt and answer together
@@ -37,8 +37,8 @@ struct RequestModel {
   int default_depth = -1;
 };
 
-/// `fields`: prompt, pictures, grammar and what else RequestOptions does not have. A request that only scores
-/// its prompt has score_prompt set and `only_prompt`. Errors: kTooLong, those of Request::make.
+/// `fields`: prompt, pictures, grammar and other fields that RequestOptions lacks. A request that only scores
+/// its prompt has score_prompt set and `only_prompt`. Errors: kTooLong, and as Request::make.
 Result<Request> build_request(RequestFields fields, const RequestOptions& options, const RequestModel& model,
                               bool only_prompt = false);
 

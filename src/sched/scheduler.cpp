@@ -11,7 +11,7 @@
 namespace ft {
 namespace {
 
-/// Memory that ran out is told apart: the same request may work later.
+/// Exhausted memory has a separate code: the same request may work later.
 Error failed(const char* what, const std::exception& failure) {
   const bool memory = dynamic_cast<const std::bad_alloc*>(&failure) != nullptr;
   return {memory ? Code::kExhausted : Code::kIo, std::string(what) + failure.what()};
@@ -130,7 +130,7 @@ void Scheduler::step() {
   retire();
 }
 
-/// No later step can succeed: every request ends, and what asks from now on is told why.
+/// No later step can succeed: every request ends, and later requests get the reason.
 void Scheduler::lose_backend(const std::string& why) {
   status_.lost = "the backend is lost: " + why + "; restart the program";
   for (const auto& job : running_) {
@@ -161,7 +161,7 @@ void Scheduler::work() {
   if (ready_.empty() || !device_computes_) deliver();
 }
 
-/// Tells the readers what was posted since the last time.
+/// Notifies the readers of events posted since the last call.
 void Scheduler::deliver() {
   for (const auto& job : running_) job->mailbox->notify();
 }
@@ -253,7 +253,7 @@ std::int64_t Scheduler::snapshot_step(std::int64_t done) const {
   return PrefixCache::step_at(done, first_step());
 }
 
-/// One late chunk counts for no more than four times what rows cost before; a faster one counts at once.
+/// A late chunk counts for at most four times the earlier cost of its rows; a faster one counts at once.
 void Scheduler::note_row_ms(double row_ms) {
   constexpr double kLate = 4, kSlower = 0.3, kFaster = 0.7;
   if (row_ms_ <= 0) {
@@ -342,7 +342,7 @@ CacheUser Scheduler::user_of(const Job& job, bool owns) const {
   return {fields.slot.owner, sees_all, first_step(), owns};
 }
 
-/// Keeps the slot's current state for prompts with the same prefix, as its owner's or as nobody's. False if
+/// Keeps the slot's current state for prompts with the same prefix, with its owner or with none. False if
 /// it is kept already or cannot be.
 bool Scheduler::keep(Job& job, PrefixCache::Place place, bool owns) {
   const Slot& slot = *job.slot;

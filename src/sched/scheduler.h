@@ -1,13 +1,13 @@
-// What the engine does in one step: it closes cancelled requests, gives one waiting prompt a chunk, runs a
-// round for all ready requests, keeps snapshots of what was computed, and ends finished requests. It never
-// waits, and its clock is given to it, so a test can drive it step by step. The shortest prompt goes first,
+// The engine's work in one step: it closes cancelled requests, gives one waiting prompt a chunk, runs a
+// round for all ready requests, keeps snapshots of computed prompts, and ends finished requests. It never
+// waits, and its clock is a parameter, so a test can drive it step by step. The shortest prompt goes first,
 // but one that was passed over kPatience times goes next. While others decode, a chunk takes about as long as
 // a round or kGapMs. Rounds then get kRoundsPerPrompt of its time before the next chunk, so running answers
 // keep half their speed; they get less if more prompts wait than answers run. If no other request decodes, a
-// chunk takes at most kChunkMs, so that a cancel is seen soon. This is the only place that catches what a
-// target's step throws: the requests of that step end with the sentence, and all requests end if the backend
-// is lost. Readers are told of a step's events at its end. Where a device computes, they are told while it
-// computes the next step, which begins sooner by that. Owner: sched/engine.h, or a simulation. Thread: the
+// chunk takes at most kChunkMs, so that a cancel is seen soon. This is the only place that catches errors of
+// a target's step: the requests of that step end with the sentence, and all requests end if the backend
+// is lost. Readers get a step's events at its end. Where a device computes, they get them while it
+// computes the next step, which then begins sooner. Owner: sched/engine.h, or a simulation. Thread: the
 // engine thread. Errors: end the request that has them.
 #pragma once
 
@@ -25,9 +25,9 @@
 namespace ft {
 
 struct SchedulerOptions {
-  double unread_ms = 60'000;          // how long a mailbox may stay full
-  std::int64_t snapshot_tokens = -1;  // between the first snapshots of a long prompt; -1: what suits; 0: none
-  std::function<double()> now_ms;     // empty: the machine's steady clock
+  double unread_ms = 60'000;           // how long a mailbox may stay full
+  std::int64_t snapshot_tokens = -1;   // between the first snapshots of a long prompt; -1: default; 0: none
+  std::function<double()> now_ms;      // empty: the machine's steady clock
   std::vector<CacheTier*> tiers = {};  // of the prefix cache, the fastest first; they outlive the scheduler
   CacheShare cache_share = CacheShare::kSpeed;
 };
@@ -53,9 +53,9 @@ class Scheduler {
   /// Gives a request a slot, or ends it with the reason.
   void admit(std::unique_ptr<Job> job);
   void step();
-  /// Ends all running requests; what was computed stays in the cache.
+  /// Ends all running requests; computed states stay in the cache.
   void cancel_all();
-  /// Why no step can run any more; empty while the backend works. Requests are ended then, none is admitted.
+  /// Why no step can run any more: all requests end, none is admitted. Empty while the backend works.
   const std::string& lost() const { return status_.lost; }
   /// Ends a request that never had a slot.
   void end_unstarted(Job& job, Finish finish, Error error);

@@ -45,7 +45,7 @@ class Periodic {
 /// have taken `enough_ms`. If the prompt alone takes longer than kLongMs, it runs only the depths in `few`,
 /// kLongSweeps times: a start should not wait for more, and one sweep may have met a busy moment. The rounds
 /// show whether the prompt was slow only because it was the first step or the machine was busy. A round
-/// before them is not measured: a drafter's first one makes what all use and touches new memory.
+/// before them is not measured: a drafter's first round allocates and touches new memory.
 void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
              const std::function<void(int depth, const RoundShape& shape, double ms)>& measured) {
   constexpr int kMaxSweeps = 20;
@@ -114,7 +114,7 @@ struct Timing {
 constexpr int kMaxTries = 3;
 
 /// Milliseconds of one pass of this drafter's network; 0: it could not be measured. Samples of a bad moment
-/// can agree among themselves, so plain rounds between them have to take what they took before.
+/// can agree with each other, so plain rounds between them must take the time that they took before.
 double pass_ms(Decoder& decoder, const Drafter& network, const Plan& plan,
                const std::array<double, CostModel::kRows + 1>& round_ms, bool& steady) {
   Timing drafted;

@@ -1,4 +1,4 @@
-// Calibration: measures once what rows and drafts cost on this machine, for the choice of depth
+// Calibration: measures once the cost of rows and drafts on this machine, for the choice of depth
 // (speculation/depth.h). It runs a few rounds at several depths on a throw-away sequence. It does so in
 // sweeps, so that a busy moment of the machine does not affect one depth alone. Thread: the engine thread,
 // while no slot is open. Cost: a third of a second; for long rounds, eight rounds and two short prompts.
@@ -16,7 +16,7 @@ namespace ft {
 struct Calibrated {
   bool measured = false;  // false: measuring failed; all or part of the result is a guess
   bool steady = true;     // false: repeated samples are far apart, so other programs held the machine up
-  WorkerChoice workers;   // of small steps; the figures are those of this number
+  WorkerChoice workers;   // of small steps; the figures are for this number
 };
 
 /// What is believed of figures taken while other programs held the machine up: nothing costs more than the

@@ -17,7 +17,7 @@
 namespace ft {
 namespace {
 
-/// Version of the text's form and of what is measured; must be raised when either changes.
+/// Version of the file's format and of the measurements; must be raised when either changes.
 constexpr std::string_view kFirstLine = "foretoken costs 3\n";
 
 std::int64_t seconds_now() {

@@ -1,4 +1,4 @@
-// The calibration cache: what rounds cost on this machine (sched/calibration/calibrate.h), kept in a
+// The calibration cache: the costs of rounds on this machine (sched/calibration/calibrate.h), kept in a
 // small file from one start to the next, so that a start need not measure again. The cost model begins
 // with it; the rounds of a run correct it as usual. It can change how many tokens are drafted, and how
 // many workers small steps have, never an answer. A file is used if it is whole (checksum, plausible
@@ -58,7 +58,7 @@ class CalibrationCache {
 /// The contents of a file.
 struct RememberedCosts {
   CostFigures figures;
-  WorkerChoice workers;  // and what it was chosen from
+  WorkerChoice workers;  // and the times of all choices
 };
 /// A file's text. `now_s`: seconds since 1970.
 std::string cost_text(const RememberedCosts& costs, const std::string& key, std::int64_t now_s);

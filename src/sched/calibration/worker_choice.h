@@ -29,7 +29,7 @@ struct WorkerChoice {
   bool plausible() const;
 };
 
-/// Measures and sets them. Throws what rounds throw; all workers are in use then.
+/// Measures the numbers of workers and sets the best. Throws errors of rounds; all workers are in use then.
 WorkerChoice choose_workers(Decoder& decoder, const std::function<double()>& now_ms);
 
 /// "14 of 16 workers (8: 5.21 ms, 14: 4.02 ms, 16: 4.30 ms)"; empty if there was no choice.
