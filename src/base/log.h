@@ -29,7 +29,7 @@ inline constexpr std::size_t kWaitingLogLines = 4096;
 /// of dropped lines is logged when stderr is read again. For a server, before its threads log.
 void log_in_background(int fd = 2);
 
-/// Waits until every line logged so far is written. False if they were not read in time.
+/// Waits until every line logged before is written. False if they were not read in time.
 bool flush_log(int patience_ms);
 
 }  // namespace ft

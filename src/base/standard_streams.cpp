@@ -9,7 +9,7 @@ bool open_standard_streams() {
   for (;;) {  // open() takes the lowest number that is free
     int opened = ::open("/dev/null", O_RDWR);
     if (opened == STDOUT_FILENO) {
-      // Readable only: what is printed to a closed standard output is still an error.
+      // Readable only: printing to a closed standard output must still fail.
       ::close(opened);
       opened = ::open("/dev/null", O_RDONLY);
     }

@@ -22,8 +22,8 @@ std::string shortened(const std::string& text, std::size_t columns);
 /// Columns padded to their widest cell; the first row is the heading.
 std::string table_text(const std::vector<std::vector<std::string>>& rows);
 
-/// The same in at most `columns`: the columns of `spare` are left out in that order until it fits, then the
-/// cells of the first column are shortened, to 12 at the least.
+/// The same in at most `columns`: the columns of `spare` are left out in that order until the table fits;
+/// then the cells of the first column are shortened, to at least 12 characters.
 std::string fitted_table(std::vector<std::vector<std::string>> rows, std::vector<std::size_t> spare,
                          std::size_t columns);
 

@@ -40,7 +40,7 @@ bool is_fine(ThreadPool::ThreadClock clock) {
   return now != used && now - used < 2 * kTrialNs;
 }
 
-/// Threads for spare cores; most of them sleep for ever.
+/// Threads for further cores, which replace workers; most of them sleep for ever.
 int spare_threads(int workers, int cores) {
   constexpr int kFew = 2, kOneOf = 4;
   return std::min(cores - workers, kFew + workers / kOneOf);

@@ -1,8 +1,8 @@
 // ThreadPool: a fixed set of workers that share one task at a time. The thread that calls run() is worker 0;
 // the others start once, each pinned to its own core where there are enough. Worker 0 keeps its core during a
-// task, because a thread that the system may move takes the core of a worker that sleeps, and then the two
+// task, because a thread that the system may move takes the core of a sleeping worker, and then the two
 // wait for each other at every barrier. A task may have fewer workers than the pool; the others sleep. Some
-// threads are spare: they replace workers whose core another program takes, and where others take several
+// threads are spare: they replace workers whose core another program uses. If other programs use several
 // cores, tasks have fewer workers (base/worker_cores.h).
 // Between tasks and at barriers a worker spins for up to a millisecond and then sleeps in the kernel. It
 // spins for less after it has slept for long, and while other programs use its pool's cores.
@@ -44,8 +44,8 @@ class ThreadPool {
   using ThreadClock = std::int64_t (*)();  // nanoseconds that the calling thread had a core for
 
   /// `workers` includes the caller; 0 means usual_workers(), which are not pinned if a quota limits them.
-  /// spin_us: 0 sleeps at once. `cores`: one for each worker, then those of spare threads; workers are pinned
-  /// if there are enough.
+  /// spin_us: 0 sleeps at once. `cores`: one for each worker, then the spare threads' cores; workers are
+  /// pinned if there are enough.
   explicit ThreadPool(int workers = 0, int spin_us = kSpinUs, std::vector<int> cores = usable_cores(),
                       ThreadClock clock = thread_ns);
   ~ThreadPool();
@@ -130,7 +130,7 @@ class ThreadPool {
   bool watches_ = false;  // cores are watched at all
   WorkerCores cores_;
   std::vector<std::unique_ptr<Place>> places_;  // [core of cores_]
-  // Of a task:
+  // The running task:
   Call call_ = nullptr;
   void* context_ = nullptr;
   int active_ = 1;

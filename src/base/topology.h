@@ -29,7 +29,7 @@ std::vector<Core> cores_for_workers(std::vector<Core> cores);
 /// Memory nodes that the cores are near to.
 int memory_nodes(const std::vector<Core>& cores);
 
-/// Of this machine: the hardware threads that this process may use, and those for workers, at least one.
+/// The hardware threads that this process may use on this machine, and the cores for workers, at least one.
 /// macOS names no cores, so its numbers are only to count.
 std::vector<Core> allowed_cores();
 std::vector<Core> worker_cores();

@@ -1,11 +1,11 @@
-// WorkerCores: which cores the workers of a pool use. A pool has a core for each worker and, where the
-// machine has more, a few spare ones. A worker whose core another program takes holds up all others at every
-// barrier, so its core is avoided for a while: a spare core replaces it, or the task has a worker less. After
-// a second, later up to a minute, the core is tried again. Where several cores are taken, each divides the
-// speed once more, so tasks get at most half of the workers at once, and again, down to one. When those are
-// left alone, one worker more is tried, then two, four and so on; after a try that failed the next one comes
-// later, after 4 seconds at most. Owner: a pool; the caller's thread only. Cost: some additions for each task
-// that is watched; it allocates nothing after construction.
+// WorkerCores: chooses the cores of a pool's workers. A pool has a core for each worker and, where the
+// machine has more, a few spare ones. If another program uses a worker's core, all workers wait for it at
+// every barrier, so its core is avoided for a while: a spare core replaces it, or the task has a worker less.
+// After a second, later up to a minute, the core is tried again. If several cores are in use, each divides
+// the speed once more, so tasks get at most half of the workers at once, and again, down to one. When those
+// are left alone, one worker more is tried, then two, four and so on; after a try that failed the next one
+// comes later, after 4 seconds at most. Owner: a pool; the caller's thread only. Cost: some additions for
+// each task that is watched; it allocates nothing after construction.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ class WorkerCores {
   static constexpr std::int64_t kWindowNs = 20'000'000;  // of observations, after which cores are rearranged
   static constexpr double kLostToMove = 0.08;            // share of its time, where a spare core is free
   static constexpr int kWindows = 2;        // in a row, because a single one may be a short disturbance
-  static constexpr double kCrowded = 0.25;  // share of its time: nobody should spin for long
+  static constexpr double kCrowded = 0.25;  // share of its time: no worker should spin for long
   static constexpr double kQuiet = 0.1;     // share, below which one more worker may be tried
   static constexpr int kQuietWindows = 5;  // in a row: a thread that just woke up is rarely preempted at once
   static constexpr std::int64_t kFirstBreakNs = 1'000'000'000, kLongestBreakNs = 60 * kFirstBreakNs;
@@ -73,7 +73,7 @@ class WorkerCores {
   std::vector<double> shares_;
   std::int64_t rearranged_ns_ = 0, waited_ns_ = 0;
   bool crowded_ = false;
-  // Of the limit:
+  // State of the limit:
   int limit_;
   int before_try_ = 0;        // the limit before more workers were tried; 0: it was not raised
   int step_ = 1;              // workers more for the next try

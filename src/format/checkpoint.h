@@ -1,6 +1,6 @@
 // Checkpoint: every tensor of a model directory under its stored name, whichever files hold it, and the
 // sidecar file of the MTP head if there is one. Owner: it keeps all files mapped; TensorView pointers and
-// bytes live as long as it does, also across a move. Cost: reads headers only. Errors: those of MappedFile
+// bytes live as long as it does, also across a move. Cost: reads headers only. Errors: as MappedFile
 // and parse_safetensors, and kNotFound/kCorrupt/kInvalid for an index that names absent files, absent tensors
 // or paths outside the directory.
 // Which files: the first of these that exists; sidecars never count as shards.
@@ -43,8 +43,8 @@ class Checkpoint {
   static Result<Checkpoint> of_memory(std::string name, std::vector<TensorView> tensors,
                                       std::string metadata_format, std::shared_ptr<const void> owner);
 
-  /// The tensors of mapped files that another reader understood; `owner` keeps what they point to beside the
-  /// files. The first `header_bytes` of each file tell what is in it.
+  /// The tensors of mapped files that another reader understood; `owner` keeps other memory alive that they
+  /// point to. The first `header_bytes` of each file identify its contents.
   struct OpenFile {
     MappedFile file;
     std::uint64_t header_bytes = 0;

@@ -7,7 +7,7 @@ namespace ft::format {
 
 class KeyReader;
 
-inline constexpr int kMaxVocabulary = 4'000'000;  // several times that of the largest published model
+inline constexpr int kMaxVocabulary = 4'000'000;  // several times the largest published vocabulary
 
 /// Appends the ids of `eos_token_id`, one or a list, without duplicates.
 void add_end_ids(KeyReader& level, int vocabulary, std::vector<int>& ids);

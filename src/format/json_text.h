@@ -1,6 +1,6 @@
 // Reads JSON that came with a model: bounded depth, no exceptions, duplicate keys detected. All JSON parsing
 // in format/ is here. Cost: one pass into a DOM. Errors: kCorrupt with file and byte, kExhausted when memory
-// runs out; reading a file adds those of MappedFile.
+// runs out; reading a file adds the errors of MappedFile.
 #pragma once
 
 #include <cstddef>

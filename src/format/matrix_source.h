@@ -78,7 +78,7 @@ MatrixPointer row_blocks(MatrixPointer whole, std::int64_t rows, std::int64_t bl
 /// From row `first` on, block b of the result is block order[b] of `whole`.
 MatrixPointer rows_in_order(MatrixPointer whole, std::int64_t first, std::int64_t block,
                             std::vector<std::int64_t> order);
-/// Columns block * b and on are those of block order[b] of `whole`. Codes move if groups divide the block.
+/// Columns [b * block, (b + 1) * block) are block order[b] of `whole`. Codes move if groups divide the block.
 MatrixPointer columns_in_order(MatrixPointer whole, std::int64_t block, std::vector<std::int64_t> order);
 /// Rows of a stack of matrices [count, columns, rows] that is stored turned: row r of the result, of `rows`
 /// in all, is column r % each * step + first of matrix r / each, with each = rows / count.

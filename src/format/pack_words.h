@@ -18,7 +18,7 @@ inline constexpr int kLargestGroup = 128;
   std::uint32_t pairs[kLargestGroup / 2], fours[kLargestGroup / 4];
   for (int i = 0; i < count / 2; ++i) pairs[i] = codes[2 * i] | codes[2 * i + 1] << bits;
   for (int i = 0; i < count / 4; ++i) fours[i] = pairs[2 * i] | pairs[2 * i + 1] << 2 * bits;
-  // Eight codes take `bits` bytes; a store of eight bytes may run over, and the next one mends it.
+  // Eight codes take `bits` bytes; a store of eight bytes may run over, and the next one overwrites that.
   std::uint8_t bytes[kLargestGroup + sizeof(std::uint64_t)];
   for (int i = 0; i < count / 8; ++i) {
     const std::uint64_t eight = fours[2 * i] | static_cast<std::uint64_t>(fours[2 * i + 1]) << 4 * bits;

@@ -145,7 +145,7 @@ Result<QuantisationMap> QuantisationMap::read(const json& config, const std::str
   const std::string where = origin + ": quantization";
 
   const auto method = object->find("quant_method");
-  // gpt-oss: experts of codes and scales by names of their own. Nothing is said about other tensors.
+  // gpt-oss: its experts have codes and scales under special names. Other tensors are not mentioned.
   if (method != object->end() && method->is_string() && method->get_ref<const std::string&>() == "mxfp4")
     return map;
   if (method != object->end() && !method->is_null() &&

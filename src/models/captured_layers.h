@@ -18,7 +18,7 @@ struct CapturedLayers {
 
 class LayerCaptures {
  public:
-  /// `wanted` must outlive it, and name only layers that the target has (check_layers).
+  /// `wanted` must outlive it and name only layers of the target (check_layers).
   LayerCaptures(Program& program, std::span<const CapturedLayers> wanted)
       : program_(program), wanted_(wanted), rows_(wanted.size()) {}
 
@@ -28,10 +28,10 @@ class LayerCaptures {
  private:
   Program& program_;
   std::span<const CapturedLayers> wanted_;
-  std::vector<Row> rows_;  // [wanted] the layers so far
+  std::vector<Row> rows_;  // [wanted] the rows captured so far
 };
 
-/// kInvalid with the reason, for a list that a target with `layers` layers cannot capture.
+/// kInvalid with the reason if a target with `layers` layers cannot capture this list.
 Status check_layers(const CapturedLayers& wanted, int layers);
 
 }  // namespace ft

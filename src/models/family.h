@@ -57,10 +57,10 @@ struct Family {
 
   Result<std::unique_ptr<FamilyConfig>> (*read_config)(const format::ConfigFiles&,
                                                        const std::string& model_type);
-  /// What must be added to the stored norms of the target. Null: norms multiply as they are stored, and no
-  /// evidence is weighed.
+  /// The number to add to the stored norms of the target. Null: norms multiply as they are stored, and the
+  /// files are not examined for it.
   Result<float> (*norm_offset)(format::WeightIndex&, const FamilyConfig&);
-  /// Fills the target, the MTP head and what the weights say. `model.facts` and `model.checkpoint` are set.
+  /// Fills the target, the MTP head and facts of the weights. `model.facts` and `model.checkpoint` are set.
   Status (*build)(Model&, const FamilyConfig&, WeightSource&, const LoadOptions&);
 
   ConversionNames conversion = {};
@@ -75,7 +75,7 @@ struct Family {
 std::span<const Family* const> families();
 /// By model_type of config.json; null if there is none.
 const Family* find_family(std::string_view model_type);
-/// Of the family of this name; empty if there is none.
+/// The chat formats of the family with this name; empty if there is none.
 std::span<const std::string_view> chat_formats_of(std::string_view family);
 
 struct FamilyMatch {

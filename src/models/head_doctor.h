@@ -27,7 +27,7 @@ struct HeadPlan {
   std::span<const HeadTensor> tensors;
   /// Decides the offset of the head's norms. Returns a sentence about the repair, empty if none was needed.
   std::function<Result<std::string>()> settle_norms;
-  bool by_tensors = false;  // the config has no key for it: there is a head if any tensor of it is there
+  bool by_tensors = false;  // the config has no key for the head: the head exists if one of its tensors does
 };
 
 HeadReport examine_head(const Model& model, const HeadPlan& plan, WeightSource& source);

@@ -10,11 +10,11 @@
 
 namespace ft {
 
-/// The name of a stored tensor of a model of `layers` layers: its own, that of a head, or empty for what
-/// repeats the target's embedding and LM head, or is of a second head.
+/// The name of a stored tensor of a model of `layers` layers: its own, a name of the head, or empty for
+/// tensors that repeat the target's embedding and LM head, or belong to a second head.
 std::string name_of_head_layer(std::string_view stored, int layers);
 
-/// A head in a file of its own stays as it is, and the one of the shards is dropped.
+/// A head in a separate file stays as it is, and the one of the shards is dropped.
 void name_head_layer(format::Checkpoint& checkpoint, int layers);
 
 }  // namespace ft

@@ -32,7 +32,7 @@ struct HeadReport {
     kNoMemory,  // memory ran out while it was examined or built
   };
   State state = State::kNone;
-  std::string sentence;  // one line: what is wrong, where, what to do
+  std::string sentence;  // one line: the problem, the place, the next step
   std::string file;      // holds the MTP head, relative to the model
   bool usable() const { return state == State::kReady || state == State::kRepaired; }
 };
@@ -49,17 +49,17 @@ struct Model;
 struct DraftNetwork {
   std::string name, directory;
   std::unique_ptr<format::Checkpoint> checkpoint;
-  CapturedLayers captures;  // of the target; their rows side by side are what it reads
+  CapturedLayers captures;  // of the target; the drafter reads their rows side by side
   int captured_width = 0;   // of all of them together; 0: it reads none
-  /// Over one layout of state. What each one is for is the business of its drafter.
+  /// Over one layout of state. The drafter knows the purpose of each.
   std::vector<Program> programs;
   std::string design;               // of a format that has several: "DFlash2"
   int most_drafts = 0;              // of one pass that drafts a block
   bool drafts_from_anchor = false;  // the row of the pending token drafts as well
-  std::int32_t mask_token = -1;     // what is in a block where a token is to be drafted
+  std::int32_t mask_token = -1;     // in a block, marks the positions to draft
   int vocabulary = 0;               // of a drafting model: ids above it are unknown to it
   std::int64_t context = 0;         // of a drafting model: tokens that it can read
-  std::int64_t parameters = 0;      // of its own, counted in weights
+  std::int64_t parameters = 0;      // without the target's shared ones, counted in weights
   std::string quantisation;
 };
 
@@ -98,9 +98,9 @@ struct LoadOptions {
   /// Drafters in separate folders; each name once.
   std::vector<DraftFolder> drafters = {};
   /// A folder with a grafted MTP head: mtp.safetensors in place of the model's own, and config.json, whose
-  /// keys replace those of the model (RFC 7396). Empty: none.
+  /// keys replace the model's (RFC 7396). Empty: none.
   std::string head_directory = {};
-  /// What the target captures for them; load_model adds what the configs of `drafters` name.
+  /// The layers that the target captures; load_model adds the layers that the configs of `drafters` name.
   std::vector<CapturedLayers> captures = {};
 };
 

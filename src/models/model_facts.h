@@ -1,5 +1,5 @@
-// ModelFacts: what the floors above models/ know of a loaded model, whatever its family. A family derives it
-// from its own config; the weights add the last fields.
+// ModelFacts: the properties of a loaded model that higher floors use, whatever its family. A family derives
+// it from its own config; the weights add the last fields.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct ModelFacts {
   // For reports. A family whose layers differ gives the sizes of its full-attention layers.
   int layers = 0, full_attention_layers = 0;
   int heads = 0, kv_heads = 0, head_dim = 0, intermediate = 0;
-  // Of a layer of a mixture of experts; 0: dense. `intermediate` is then that of the MLP beside them.
+  // For layers with a mixture of experts; 0: dense. `intermediate` is then the size of the MLP next to them.
   int experts = 0, experts_per_token = 0, expert_size = 0;
 
   // From the weights.

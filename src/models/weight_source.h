@@ -27,7 +27,7 @@ class WeightSource {
   Result<bool> head_is_tied() const { return index_.head_is_tied(); }
   /// A Weight without data after a failure; status() has the error.
   Weight matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
-  /// Of a kernel that covers its whole input: every dimension but the first is one.
+  /// The weight of a kernel that covers its whole input: every dimension but the first is one.
   Weight flat_matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   Weight vector(const std::string& name, std::int64_t size);
   /// A matrix that the family found by itself.
@@ -45,13 +45,13 @@ class WeightSource {
   Weight norm(const std::string& name, std::int64_t size);
   void set_mtp_norm_offset(float offset) { mtp_norm_offset_ = offset; }
 
-  /// Words before the errors of what is looked up from now on ("layer 3, expert 17"); empty: none.
+  /// Words before the errors of later look-ups ("layer 3, expert 17"); empty: none.
   void set_context(std::string words) { context_ = std::move(words); }
   /// A failure that the caller found.
   void fail(Error error);
   bool failed() const { return !status_.ok(); }
 
-  /// For what a family finds out about its files.
+  /// For the facts that a family reads from its files.
   format::WeightIndex& index() { return index_; }
 
   /// The first failure since the last call.

@@ -15,7 +15,7 @@ namespace {
 constexpr int kGroup = 32;
 constexpr int kSuperBlock = 256;
 
-/// Up to 32 codes and what they mean: value = code * scale + bias.
+/// Up to 32 codes and their meaning: value = code * scale + bias.
 struct Group {
   std::uint8_t codes[kGroup];
   float scale, bias;

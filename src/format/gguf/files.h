@@ -1,6 +1,6 @@
 // A GGUF model as its files on disk: one file, or the shards NAME-00001-of-0000N.gguf of one. Any shard names
-// them all; the metadata are those of the first. Owner: the result keeps the files mapped. Cost: the headers
-// are read. Errors: those of MappedFile and parse_gguf, kNotFound for an absent shard, kCorrupt for shards
+// them all; the metadata are from the first. Owner: the result keeps the files mapped. Cost: the headers
+// are read. Errors: as MappedFile and parse_gguf, kNotFound for an absent shard, kCorrupt for shards
 // that do not belong together.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace ft::format {
 struct GgufFiles {
   std::vector<MappedFile> files;
   std::vector<std::uint64_t> header_bytes;  // of each file
-  GgufFile contents;                        // tensors of all files; GgufTensor::part tells which
+  GgufFile contents;                        // tensors of all files; GgufTensor::part is the file's index
 };
 
 Result<GgufFiles> open_gguf(const std::string& path);

@@ -47,7 +47,7 @@ constexpr std::array<Splitting, 15> kSplittings = {{
     {"granite", Words::kGpt2, true},
 }};
 
-/// Gemma 4's tokenizer has a kind of its own: words end before a space, which is written as U+2581.
+/// Gemma 4's tokenizer differs from the others: words end before a space, which is written as U+2581.
 constexpr Splitting kOfGemma4 = {"", Words::kSpaces, false, false, false, true};
 
 /// The expression; empty: the library's own of GPT-2.
@@ -131,7 +131,7 @@ json decoder(const Splitting& splitting) {
   return {{"type", "Sequence"}, {"decoders", {space, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}}}};
 }
 
-/// What `add_special` puts before a text.
+/// The tokens that `add_special` puts before a text.
 json post_processor(const std::optional<std::string>& bos, std::int64_t id, bool bytes) {
   if (!bos) return bytes ? byte_level(false) : json();
   const json special = {{"SpecialToken", {{"id", *bos}, {"type_id", 0}}}};

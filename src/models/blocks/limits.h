@@ -1,4 +1,4 @@
-// Limits of what a config.json may say: several times the largest published model, and small enough that
+// Limits of the numbers in a config.json: several times the largest published model, and small enough that
 // products of three stay below 2^63.
 #pragma once
 

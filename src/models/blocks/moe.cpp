@@ -30,7 +30,7 @@ Row moe(Program& p, WeightSource& source, Row x, const std::string& layer, const
     shared_down = source.matrix(shared + "down_proj", x.width, part.shared_size);
     if (part.shared_gate) weights.push_back(source.matrix(prefix + "shared_expert_gate", 1, x.width));
   }
-  // The order of what follows keeps barriers few.
+  // This order of instructions keeps barriers few.
   const std::vector<Row> in = p.linear(x, std::move(weights));
   const Row inner = part.shared_size > 0 ? p.swiglu(in[1], in[2]) : Row();
   MoeMlp routed;

@@ -12,7 +12,7 @@ namespace ft::blocks {
 struct MtpHead {
   float eps = 0;
   bool hidden_first = false;          // the joined row is [hidden, embedding]
-  bool captures_before_norm = false;  // what is fed back is the row before the last norm
+  bool captures_before_norm = false;  // the row before the last norm is fed back
   std::function<Row(Program&, Row)> layers;
 };
 

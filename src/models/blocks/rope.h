@@ -1,5 +1,5 @@
 // Rotary positions: one reader of their keys in config.json and one rule for the frequencies, for models and
-// for drafters. The mathematics is that of transformers' modeling_rope_utils; everything is computed in
+// for drafters. The mathematics follows transformers' modeling_rope_utils; everything is computed in
 // double and rounded once.
 #pragma once
 
@@ -27,7 +27,7 @@ struct Rope {
   double attention_factor = 1;  // on cos and sin; 0.1 * ln(factor) + 1 unless given
 };
 
-/// What holds where config.json is silent, and the sizes that the keys depend on.
+/// The defaults for absent keys of config.json, and the sizes that the keys depend on.
 struct RopeDefaults {
   double theta = 1e4;
   double partial = 1;  // fraction of head_dim that is rotated
@@ -35,9 +35,9 @@ struct RopeDefaults {
   std::int64_t positions = 0;  // max_position_embeddings
 };
 
-/// Reads rope_parameters, otherwise rope_scaling, with rope_theta and partial_rotary_factor beside it; "type"
-/// is an alias of "rope_type". Failures are in text.status(): kUnsupported for a type whose frequencies
-/// depend on the length of the text, or that is not known.
+/// Reads rope_parameters, otherwise rope_scaling, with rope_theta and partial_rotary_factor next to it;
+/// "type" is an alias of "rope_type". Failures are in text.status(): kUnsupported for a type whose
+/// frequencies depend on the length of the text, or that is not known.
 Rope read_rope(format::KeyReader& text, const RopeDefaults& defaults);
 
 /// [rotary_dim / 2]

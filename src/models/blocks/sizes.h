@@ -1,4 +1,4 @@
-// What every family's config.json says in the same keys: the sizes of the transformer, the tokens that end an
+// Keys that every family's config.json has in common: the sizes of the transformer, the tokens that end an
 // answer, and whether the LM head is the embedding.
 #pragma once
 
@@ -23,7 +23,7 @@ struct Sizes {
 /// read before sizes are multiplied: hidden_act must be silu, heads must divide, head_dim must be even.
 Sizes read_sizes(format::KeyReader& text, const Sizes& defaults);
 
-/// The end tokens of generation_config.json, then those of config.json; without duplicates.
+/// The end tokens of generation_config.json, then config.json's, without duplicates.
 /// Also the suggested sampling parameters and `config.tied`.
 struct Ends {
   std::vector<int> eos_ids;

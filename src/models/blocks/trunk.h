@@ -1,4 +1,4 @@
-// A target from embedding to sampling: what is the same in every family around its layers.
+// A target from embedding to sampling: the parts around the layers that every family has.
 #pragma once
 
 #include <functional>

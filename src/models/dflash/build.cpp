@@ -133,7 +133,7 @@ class Builder {
   }
 
  private:
-  /// The input of a sublayer, and what its two convolutions add to their kernels.
+  /// The input of a sublayer, and the kernel updates of its two convolutions.
   struct Around {
     Row in, coefficients;
   };

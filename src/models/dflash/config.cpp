@@ -117,7 +117,7 @@ std::vector<int> read_layers(const Keys& keys, const Config& config, int target)
   return ids;
 }
 
-/// Whether a sliding layer is causal inside the block. A full one is not, unless the config says so.
+/// True if a sliding layer is causal inside the block. A full one is not, unless the config says so.
 bool sliding_is_causal(const Keys& keys, Design design) {
   if (!keys.speculators) return true;
   return !keys.top.flag("sliding_window_non_causal", design == Design::kDflash2);
@@ -163,7 +163,7 @@ void read_block(const Keys& keys, Config& config) {
              keys.of("block_size").find("block_size"));
 }
 
-/// A key of DFlash2: z-lab's files must have it, those of speculators have a default.
+/// A key of DFlash2: required in z-lab's files, optional in speculators'.
 int read_selector_key(const Keys& keys, const char* key, int usual, int high) {
   KeyReader& own = keys.of(key);
   if (!keys.speculators && own.find(key) == nullptr)

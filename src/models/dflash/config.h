@@ -25,7 +25,7 @@ struct Config final : DraftConfig {
   int block = 16;               // rows of a trained block: the pending token and the masks
   std::int32_t mask_token = 0;  // its embedding takes the place of a token that is to be drafted
   bool from_anchor = false;     // row i drafts the token after its own position; else the one at it
-  int draft_vocabulary = 0;     // rows of its own LM head, if below the vocabulary
+  int draft_vocabulary = 0;     // rows of the drafter's LM head, if fewer than the vocabulary
   double embedding_scale = 1;   // of the target's embedding rows
   double multiplier = 1;        // of the logits, before the soft cap
   double softcap = 0;           // of the logits; 0: none

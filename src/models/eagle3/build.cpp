@@ -86,7 +86,7 @@ class Builder {
   float eps_;
 };
 
-/// The target's embedding, unless the drafter trained one of its own or has another width.
+/// The target's embedding, unless the drafter has a trained one or another width.
 Result<Weight> embedding_of(const Config& config, WeightSource& source, const Model& target) {
   const bool shares = !config.own_embedding && target.embedding.cols == config.hidden;
   if (shares) return target.embedding;

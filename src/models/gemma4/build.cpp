@@ -34,7 +34,7 @@ class Builder {
   Builder(Program& program, const Config& config, WeightSource& source)
       : p_(program), config_(config), source_(source), eps_(static_cast<float>(config.rms_norm_eps)) {}
 
-  /// What per-layer embeddings give to all layers: by token and by the embedded row `x`.
+  /// The per-layer embeddings of all layers: by token and by the embedded row `x`.
   void embed_per_layer(Row x) {
     const int width = config_.per_layer_width * config_.num_layers;
     const Weight table = source_.matrix("embed_tokens_per_layer", config_.per_layer_vocabulary, width);
@@ -174,7 +174,7 @@ constexpr std::string_view kModelTypes[] = {"gemma4", "gemma4_text"};
 
 }  // namespace
 
-// Norms multiply as they are stored, unlike those of earlier Gemma models.
+// Norms multiply as they are stored, unlike in earlier Gemma models.
 const Family kFamily = {"gemma4", kModelTypes, kPrefixes,   kBareNames,   read,
                         nullptr,  build,       kConversion, kChatFormats, &kSynthetic};
 

@@ -1,6 +1,6 @@
 // Config: the configuration files of the Gemma 4 family as plain typed values, all checked. Errors name the
-// file, the key, what was expected and what was found: kInvalid for a bad value, kUnsupported for what this
-// version does not run. Absent or null keys take the defaults of Hugging Face's Gemma4TextConfig
+// file, the key, the expected and the found value: kInvalid for a bad value, kUnsupported for a model that
+// this version does not run. Absent or null keys take the defaults of Hugging Face's Gemma4TextConfig
 // (transformers 5), which are given at the fields.
 #pragma once
 
@@ -44,7 +44,7 @@ struct Config final : FamilyConfig {
   double logit_softcap = 0;  // 0: none
   std::int64_t max_positions = 131072;
   int per_layer_width = 256;          // of the per-layer embeddings; 0: there are none
-  int experts = 0;                    // of each layer, beside its dense MLP; 0: none
+  int experts = 0;                    // of each layer, in addition to its dense MLP; 0: none
   int experts_per_token = 0;          // top_k_experts
   int expert_size = 0;                // moe_intermediate_size
   int per_layer_vocabulary = 262144;  // rows of their table

@@ -1,4 +1,4 @@
-// Gemma 4, text models of every size (31B, 26B-A4B, E4B, E2B). The mathematics is that of transformers'
+// Gemma 4, text models of every size (31B, 26B-A4B, E4B, E2B). The mathematics follows transformers'
 // modeling_gemma4 (Gemma4ForCausalLM and the text part of Gemma4ForConditionalGeneration).
 #pragma once
 

@@ -1,8 +1,8 @@
 // How a GGUF file arranges a model: the config.json of the Hugging Face original made from its metadata, and
 // for each tensor its name there and the order of its parts. One class for each group of architectures,
-// listed in architecture.cpp; the loader and `convert` read GGUF files through it alone. Owner: whoever
-// opened the file, which must outlive it. Errors: kCorrupt for metadata that no model has, kUnsupported for
-// an architecture that is not read, by name.
+// listed in architecture.cpp; the loader and `convert` read GGUF files through it alone. Owner: the caller
+// that opened the file, which must outlive it. Errors: kCorrupt for metadata that no model has, kUnsupported
+// for an architecture that is not read, by name.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class Architecture {
   virtual nlohmann::json config() const = 0;
   /// Empty: the original has no such tensor.
   virtual std::optional<Place> place(const format::GgufTensor& tensor) const = 0;
-  /// The shape of the original, from that of the file.
+  /// The shape in the original, from the shape in the file.
   virtual std::vector<std::int64_t> shape(const Place&, std::vector<std::int64_t> stored) const {
     return stored;
   }

@@ -36,7 +36,7 @@ constexpr NameRow kLayerNames[] = {
     {"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
     {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"},
 };
-/// Of the MTP head (models/head_layer.h).
+/// Names in the MTP head (models/head_layer.h).
 constexpr NameRow kHeadNames[] = {
     {"nextn.eh_proj.weight", "mtp.fc.weight"},
     {"nextn.enorm.weight", "mtp.pre_fc_norm_embedding.weight"},

@@ -137,7 +137,7 @@ class Llama final : public Architecture {
       config["num_experts"] = whole("expert_count", 0);
       config["num_experts_per_tok"] = whole("expert_used_count", 0);
       config["moe_intermediate_size"] = whole("expert_feed_forward_length", 0);
-      config["norm_topk_prob"] = true;  // as llama.cpp computes it; no key tells
+      config["norm_topk_prob"] = true;  // as llama.cpp computes it; the file has no key for it
     }
     return config;
   }

@@ -1,7 +1,7 @@
 // A GGUF file as the folder of its Hugging Face original would be: configuration, tensors by their names
 // there, tokenizer and template. Nothing is written: matrices stay in the mapped file and their rows are
 // made when a backend packs them; vectors are decoded at once. Owner: the checkpoint keeps the files mapped.
-// Cost: the header and the vectors are read. Errors: those of open_gguf and find_architecture, and kCorrupt
+// Cost: the header and the vectors are read. Errors: as open_gguf and find_architecture, and kCorrupt
 // or kUnsupported for a tensor that the model does not have or cannot have in this shape.
 #pragma once
 

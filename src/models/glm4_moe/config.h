@@ -1,6 +1,6 @@
 // Config: the configuration files of GLM-4.5 and later as plain typed values, all checked. Errors name the
-// file, the key, what was expected and what was found: kInvalid for a bad value, kUnsupported for what this
-// version does not run. Absent or null keys take the defaults of Hugging Face's Glm4MoeConfig
+// file, the key, the expected and the found value: kInvalid for a bad value, kUnsupported for a model that
+// this version does not run. Absent or null keys take the defaults of Hugging Face's Glm4MoeConfig
 // (transformers 5).
 #pragma once
 

@@ -1,5 +1,5 @@
-// GLM-4.5, 4.6, 4.7 and Air: mixtures of experts that a sigmoid router chooses, with an MTP head. The
-// mathematics is that of transformers' modeling_glm4_moe and, for the head, of its MtpLayer.
+// GLM-4.5, 4.6, 4.7 and Air: mixtures of experts with a sigmoid router and an MTP head. The
+// mathematics follows transformers' modeling_glm4_moe and, for the head, its MtpLayer.
 #pragma once
 
 #include "models/family.h"

@@ -1,5 +1,5 @@
 // Config: the configuration files of gpt-oss as plain typed values, all checked. Errors name the file, the
-// key, what was expected and what was found: kInvalid for a bad value, kUnsupported for what this version
+// key, the expected and the found value: kInvalid for a bad value, kUnsupported for a model that this version
 // does not run. Absent or null keys take the defaults of transformers' GptOssConfig.
 #pragma once
 

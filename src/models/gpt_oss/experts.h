@@ -1,4 +1,4 @@
-// The experts of a layer, whichever way they are stored: MXFP4 codes and scales beside each other or plain
+// The experts of a layer, whichever way they are stored: MXFP4 codes and scales in two tensors, plain
 // matrices [experts, in, out] (Hugging Face, where rows of gate and up take turns), or a stack for each
 // projection (MLX, and GGUF files by those names).
 #pragma once

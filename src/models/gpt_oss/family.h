@@ -1,5 +1,5 @@
 // gpt-oss: attention with sinks and alternating windows, and experts with biases and a clamped activation.
-// The mathematics is that of transformers' modeling_gpt_oss.
+// The mathematics follows transformers' modeling_gpt_oss.
 #pragma once
 
 #include "models/family.h"

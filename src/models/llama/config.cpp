@@ -17,10 +17,10 @@ using format::KeyReader;
 using nlohmann::json;
 
 enum class Biases { kNone, kByKey, kOfQkv };  // kByKey: attention_bias, then of o_proj too
-/// Which layers see a window. kSwitched: those from max_window_layers on, if use_sliding_window says so.
+/// The layers that see a window. kSwitched: from max_window_layers on, if use_sliding_window is true.
 enum class Windows { kNone, kAlways, kSwitched, kSwitchedAll, kWhereNothingTurns };
 
-/// What a model type has that others have not.
+/// The features that distinguish a model type.
 struct Variant {
   std::string_view model_type;
   Sizes defaults;
@@ -80,7 +80,7 @@ constexpr Variant kVariants[] = {
 constexpr auto kTypes = [] {
   std::array<std::string_view, std::size(kVariants) + 1> types;
   std::ranges::transform(kVariants, types.begin(), &Variant::model_type);
-  types.back() = "mistral3";  // its text config has a type of its own
+  types.back() = "mistral3";  // the model type of its text config
   return types;
 }();
 
@@ -206,7 +206,7 @@ Status check_architecture(KeyReader& top) {
                                        "; give a drafter with --drafter NAME=DIR and its target"};
 }
 
-/// By the model type of the text, which a nested config tells again.
+/// By the model type of the text, which a nested config repeats.
 Result<const Variant*> find_variant(KeyReader& text, const std::string& model_type) {
   const std::string type = text.text("model_type", model_type == "mistral3" ? "mistral" : model_type);
   FT_TRY(text.status());

@@ -1,7 +1,7 @@
 // Config: the configuration files of Llama and its relatives as plain typed values, all checked. Errors name
-// the file, the key, what was expected and what was found: kInvalid for a bad value, kUnsupported for what
-// this version does not run. Absent or null keys take the defaults of Hugging Face's config of the model type
-// (transformers 5).
+// the file, the key, the expected and the found value: kInvalid for a bad value, kUnsupported for a model
+// that this version does not run. Absent or null keys take the defaults of Hugging Face's config of the model
+// type (transformers 5).
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct Config final : FamilyConfig {
   ModelFacts facts() const override;
 };
 
-/// Of config.json. Static.
+/// In config.json. Static.
 extern const std::span<const std::string_view> kModelTypes;
 
 }  // namespace ft::llama

@@ -1,7 +1,7 @@
 // Config: the configuration files of the Qwen3.5 family as plain typed values, all checked. Errors name the
-// file, the key, what was expected and what was found: kInvalid for a bad value, kUnsupported for a rope type
+// file, the key, the expected and the found value: kInvalid for a bad value, kUnsupported for a rope type
 // or quantiser that this version does not run. Absent or null keys take the defaults of Hugging Face's
-// Qwen3_5TextConfig, Qwen3_5MoeTextConfig and Qwen3NextConfig (transformers 5); those of the first are given
+// Qwen3_5TextConfig, Qwen3_5MoeTextConfig and Qwen3NextConfig (transformers 5); the first one's are given
 // at the fields.
 #pragma once
 
@@ -25,7 +25,7 @@ struct RopeConfig : blocks::Rope {                // default or yarn, theta 1e7,
   bool mrope_interleaved = true;
 };
 
-/// How the MTP head was stored and what it takes (mtplx_* keys of config.json and mtplx_runtime.json).
+/// The storage and the inputs of the MTP head (mtplx_* keys of config.json and mtplx_runtime.json).
 struct MtpContract {
   bool by_tensors = false;  // Qwen3-Next: no key names the head
   int layers = 1;  // mtp_num_hidden_layers of the source model; a conversion may have dropped the tensors

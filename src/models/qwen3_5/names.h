@@ -23,8 +23,8 @@ struct HeadSizes {
   int layers = 1;
   std::int64_t hidden = 0, intermediate = 0;
   std::int64_t heads = 0, kv_heads = 0, head_dim = 0;
-  bool gated = true;  // q_proj holds a gate beside each query
-  // Of a mixture of experts, which has no dense MLP.
+  bool gated = true;  // q_proj holds a gate with each query
+  // For a mixture of experts, which has no dense MLP:
   int experts = 0;
   std::int64_t expert = 0, shared = 0;
   ExpertLayout layout = ExpertLayout::kFused;

@@ -13,7 +13,7 @@ namespace ft::qwen3_5 {
 /// mean of the input norms. One side must lead by two signs; otherwise an error lists them.
 Result<bool> norms_are_shifted(format::WeightIndex& index, const Config& config);
 
-/// The same for the MTP head: what the contract says; otherwise its place (in a shard of a raw target: raw;
+/// The same for the MTP head, by the contract; without one, by its place (in a shard of a raw target: raw;
 /// in a sidecar: final). Norms that are declared final are taken as raw, with a warning, if the mean of the
 /// input norm is near 0.
 Result<bool> mtp_norms_are_shifted(format::WeightIndex& index, const Config& config);

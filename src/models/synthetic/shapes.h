@@ -14,16 +14,16 @@
 
 namespace ft {
 
-/// What only Gemma 4 has.
+/// Sizes that only Gemma 4 has.
 struct GemmaSizes {
   int full_kv_heads, window, full_every;
-  bool k_is_v = false;            // full layers have no values of their own
+  bool k_is_v = false;            // full layers use keys as values
   int per_layer = 0;              // width of per-layer embeddings; 0: none
-  int shared_layers = 0;          // at the end, without keys and values of their own
+  int shared_layers = 0;          // at the end, which share keys and values of earlier layers
   bool wide_when_shared = false;  // those have an MLP of twice the width
 };
 
-/// What only Llama and its relatives have.
+/// Sizes that only Llama and its relatives have.
 struct LlamaSizes {
   std::string_view model_type;
   int head_dim;
@@ -33,7 +33,7 @@ struct LlamaSizes {
   bool qkv_bias = false, qk_norm = false;
 };
 
-/// What only GLM has.
+/// Sizes that only GLM has.
 struct GlmSizes {
   int head_dim, dense_layers, dense_size;
   bool qk_norm;
@@ -46,7 +46,7 @@ struct Shape {
   bool tied;
   int vocabulary = 248320;
   std::int64_t context = 262144;
-  // Of a mixture of experts, whose shared expert has `intermediate`; 0: dense.
+  // For a mixture of experts, whose shared expert has `intermediate`; 0: dense.
   int experts = 0, chosen = 0, expert = 0;
   std::optional<GemmaSizes> gemma = {};
   std::optional<LlamaSizes> llama = {};
@@ -62,7 +62,7 @@ struct SynthTensor {
   Kind kind = Kind::kMatrix;
   std::int64_t rows = 0, cols = 0;  // 1 x n for vectors
   double scale = 1;                 // multiplies the standard deviation 1 / sqrt(cols)
-  int stack = 0;                    // `rows` are those of this number of matrices; 0: one matrix
+  int stack = 0;                    // `rows` are the rows of this many matrices; 0: one matrix
 };
 
 /// The synthetic models of a family.
@@ -70,14 +70,14 @@ struct SyntheticModels {
   std::span<const Shape> shapes;
   std::vector<SynthTensor> (*target)(const Shape&);
   std::vector<SynthTensor> (*head)(const Shape&);  // the MTP head; null: the family has none
-  /// config.json without what all synthetic models say.
+  /// config.json without the keys that all synthetic models have.
   nlohmann::ordered_json (*config)(const Shape&, bool mtp);
 };
 
 /// "qwen3.5-0.8b", "qwen3.5-2b" ... "tiny"; kInvalid lists the names.
 Result<Shape> find_shape(std::string_view name);
 std::vector<std::string> shape_names();
-/// Of the family that lists the shape.
+/// The models of the family that lists the shape.
 const SyntheticModels& models_of(const Shape& shape);
 
 bool has_head(const Shape& shape);
