@@ -9,8 +9,8 @@ namespace ft::api {
 
 struct Caller {
   std::uint64_t owner = 0;   // number of the key's text, the same after a restart; 0: no key is required
-  bool is_operator = false;  // may use what belongs to others
-  /// Whether what belongs to `other` may be read, continued and removed.
+  bool is_operator = false;  // may use data of others
+  /// True if the caller may read, continue and remove data of `other`.
   bool may_use(std::uint64_t other) const { return is_operator || owner == other; }
 };
 

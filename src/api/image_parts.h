@@ -19,7 +19,7 @@ class Fields;
 Result<Json> read_openai_image(const Json& part, const std::string& path);
 /// Anthropic's image ({"source": {"type": "base64", "media_type", "data"}}).
 Result<Json> read_anthropic_image(const Json& block, const std::string& path);
-/// A part with the file's bytes, for a person's own files.
+/// A part with the file's bytes, for files of the terminal's user.
 Json image_part(std::string_view file, const std::string& at);
 
 struct GivenImage {

@@ -19,7 +19,7 @@ double cubic(double x) {
   return 0;
 }
 
-/// What one output takes: inputs [first, first + weights.size()).
+/// The inputs of one output: [first, first + weights.size()).
 struct Taps {
   int first = 0;
   std::vector<std::int32_t> weights;  // 1 is 1 << kFractionBits

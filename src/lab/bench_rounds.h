@@ -1,6 +1,6 @@
 // The cost of a round of one sequence by its rows and by the length of its context, compared with the minimum
 // that memory allows: the curves of `foretoken bench --drafters --html`. Rounds run on a synthetic sequence
-// in a separate decoder. Thread: the caller's, while no engine uses the backend. Errors: those of a decoder.
+// in a separate decoder. Thread: the caller's, while no engine uses the backend. Errors: as Decoder.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ struct RoundCosts {
   };
   std::int64_t context = 0;  // tokens
   std::vector<Point> points;
-  double limit_ms = 0;  // what one row must read, at the measured bandwidth
+  double limit_ms = 0;  // time to read the bytes of one row, at the measured bandwidth
 };
 
 /// For contexts up to `longest` tokens.

@@ -195,7 +195,7 @@ Row route(Program& program, const Shape& s, Row in, int copy) {
   return program.append(TopKRouter{scores, s.chosen, true, {}, {}});
 }
 
-/// The copies share the experts of one layer, of which each reads a few.
+/// The copies share the experts of one layer; each copy reads a few of them.
 void add_experts(Program& program, const KernelCase& kernel, SynthPool& pool, Row in, int copies) {
   const Shape& s = kernel.sizes;
   MoeMlp experts;

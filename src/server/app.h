@@ -28,7 +28,7 @@ class EngineClient {
   virtual EngineStatus status() const = 0;
   virtual CacheReport cache() const = 0;
   virtual void clear_cache() = 0;
-  /// The same for what belongs to one key: api::Caller::owner.
+  /// The same for the data of one key: api::Caller::owner.
   virtual CacheReport cache_of(std::uint64_t owner) const = 0;
   virtual void clear_cache_of(std::uint64_t owner) = 0;
 };

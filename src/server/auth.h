@@ -19,7 +19,7 @@ namespace ft::server {
 class KeyRing {
  public:
   /// A key in both lists is an operator's. Without keys all callers are one caller, an operator. An empty key
-  /// admits nobody.
+  /// matches nobody.
   KeyRing(const std::vector<std::string>& keys, const std::vector<std::string>& operator_keys);
   /// The caller of the request; nullopt if it needs a key and has no valid one.
   std::optional<api::Caller> caller(const HttpRequest& http_request) const;

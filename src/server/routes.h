@@ -1,4 +1,4 @@
-// Routes: the served paths, as patterns with an id, and what answers each. It is a closed set: metrics and
+// Routes: the served paths, as patterns with an id and a handler. It is a closed set: metrics and
 // logs count by these patterns whatever paths clients request. A new endpoint is a row of routes.cpp; one
 // that needs the engine's state is also an Endpoint, which Router answers.
 #pragma once
@@ -19,7 +19,7 @@ struct ResponseMeta;
 
 namespace ft::server {
 
-/// What answers a route that is not a function of the body alone.
+/// The handlers of routes that need more than the body.
 enum class Endpoint : std::uint8_t {
   kByBody,  // Route::decode or Route::reply
   kPage,

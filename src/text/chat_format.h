@@ -23,7 +23,7 @@ class SchemaGraph;
 struct ReasoningTags {
   std::string_view open, close;
   std::string_view gap;  // between `close` and the content
-  /// What the content begins with where no reasoning is before it; a prompt may end with it.
+  /// The start of the content where no reasoning precedes it; a prompt may end with it.
   std::string_view header = {};
 };
 
@@ -43,7 +43,7 @@ struct ToolCallSyntax {
   std::string_view begin, end;
   /// A call inside an unclosed reasoning ends it if this follows `begin` and white space.
   std::string_view inner;
-  /// Text before a call that follows a grammar holds none of these.
+  /// Text before a call that follows a grammar contains none of these.
   std::span<const std::string_view> openings;
   std::unique_ptr<ToolParser> (*parser)(ToolSchemas) = nullptr;  // null: calls are not parsed
 
@@ -73,7 +73,7 @@ struct ChatFormat {
   /// Special tokens that the reasoning's and the calls' parsers read, so they are part of an answer's text.
   std::span<const std::string_view> special_tokens = {};
   /// An answer is messages with headers. The parser of calls reads all of it, its reasoning too, and a
-  /// grammar of calls has the header of what follows the reasoning; other grammars follow `gap`.
+  /// grammar of calls includes the header of the message after the reasoning; other grammars follow `gap`.
   bool channels = false;
 };
 
@@ -81,7 +81,7 @@ struct ChatFormat {
 extern const ChatFormat kPlainFormat;
 
 /// The first format of `names` whose marks are in the template, which is empty without a chat template. The
-/// last name takes any template. Names are those of the table in chat_format.cpp; no names: kPlainFormat.
+/// last name accepts any template. The table of names is in chat_format.cpp; no names: kPlainFormat.
 const ChatFormat& choose_chat_format(std::span<const std::string_view> names,
                                      std::string_view template_source);
 /// Null for a name that no format has.

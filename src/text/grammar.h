@@ -67,7 +67,7 @@ class Grammar {
  public:
   /// A matcher at the start of the answer.
   Result<GrammarMatcher> start() const;
-  /// True if the grammar has the header of what it describes (ChatFormat::channels).
+  /// True if the grammar includes message headers (ChatFormat::channels).
   bool has_headers() const { return has_headers_; }
 
  private:

@@ -214,7 +214,7 @@ void SchemaBuilder::flatten(State state, std::vector<Schemas>& out) {
   out.push_back(std::move(flat));
 }
 
-/// Moves an entry to the flat list and adds what it combines; false if the alternative is none.
+/// Moves an entry to the flat list and adds the schemas that it combines; false if it cannot match.
 bool SchemaBuilder::take(const Entry& entry, State& state, std::vector<Schemas>& out) {
   const Json& schema = *entry.schema;
   if (!schema.is_object()) {

@@ -30,7 +30,7 @@ std::string letters(In in) {
 
 }  // namespace
 
-/// Names outside of the properties and patterns with their values, and those of each pattern. `also`: a
+/// Names outside the properties and patterns with their values, and names of each pattern. `also`: a
 /// further condition on the names.
 std::string SchemaLark::other_entry(const SchemaShape& shape, const Names& names, const std::string& also) {
   std::string taken;

@@ -1,5 +1,5 @@
-// Grammars of JSON answers for the schemas that llguidance's %json does not keep: minProperties and
-// maxProperties, which count different names, and bounds of numbers beyond what its expressions hold.
+// Grammars of JSON answers for the schemas that llguidance's %json does not enforce: minProperties and
+// maxProperties, which count different names, and number bounds that its expressions cannot hold.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

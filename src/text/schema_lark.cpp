@@ -57,7 +57,7 @@ std::optional<MovedBound> moved_bound(const Json& limits) {
     if (!low || !high || std::floor(*low) != *low || sign * *low < 0) continue;
     const double away = sign * (*high - *low);
     if (away <= 0 || away >= 1) continue;
-    constexpr double kDigits = 6;  // what lies closer to the bound is given up
+    constexpr double kDigits = 6;  // numbers closer to the bound are excluded
     const double step = std::pow(10, std::floor(std::log10(away)) - kDigits);
     return MovedBound{excluded, least ? "minimum" : "maximum", *low + sign * step};
   }
@@ -174,7 +174,7 @@ std::string SchemaLark::written(const Json& value, bool& possible) {
   return all + (value.is_object() ? R"( "}")" : R"( "]")");
 }
 
-/// A key with what follows it.
+/// A key with the characters after it.
 std::string SchemaLark::key(const std::string& name) {
   if (notation_.quoted_keys) return json_quoted(json_quoted(name) + std::string(notation_.colon));
   const bool bare = !name.empty() && name.find_first_of(":,{}\"<> \t\r\n\f\v") == std::string::npos;

@@ -49,7 +49,7 @@ class SchemaLark {
   std::string shape(const SchemaShape& shape, bool is_root = false);
   /// The rule of one literal.
   std::string literal(const nlohmann::ordered_json& value);
-  /// The terminal of a string's text that holds none of `without`, followed by `end`.
+  /// The terminal of a string's text that contains none of `without`, followed by `end`.
   std::string text_terminal(const SchemaShape& shape, std::string_view without, std::string_view end);
 
   struct Item {

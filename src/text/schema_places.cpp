@@ -31,7 +31,7 @@ std::string text_of(const Json& schema, const char* key) {
   return found != schema.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
 
-/// `address` as seen from `base`: absolute, below the same host, or beside it.
+/// `address` as seen from `base`: absolute, below the same host, or relative.
 std::string resolved(std::string_view base, std::string_view address) {
   const size_t scheme = address.find("://");
   const size_t host = base.find("://");

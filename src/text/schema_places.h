@@ -1,6 +1,6 @@
-// SchemaPlaces: where the references of a schema lead (JSON Schema 2020-12, section 8.2): "#" and pointers of
-// RFC 6901, names ("$anchor", or an "$id" that is "#name"), and parts that have an address of their own
-// ("$id"), inside of which "#" means that part. Addresses are compared as they are written and after they are
+// SchemaPlaces: resolves the references of a schema (JSON Schema 2020-12, section 8.2): "#" and pointers of
+// RFC 6901, names ("$anchor", or an "$id" that is "#name"), and parts that have an address
+// ("$id"), inside which "#" means that part. Addresses are compared as they are written and after they are
 // resolved against the whole schema's; nothing is fetched. Built once, in linear time.
 #pragma once
 
@@ -20,7 +20,7 @@ class SchemaPlaces {
   /// `root` outlives this object.
   explicit SchemaPlaces(const Json& root);
 
-  /// What `reference`, a member of `schema`, leads to; null if that is nowhere.
+  /// The schema that `reference`, a member of `schema`, refers to; null if there is none.
   const Json* find(const Json& schema, std::string_view reference) const;
 
  private:
@@ -35,7 +35,7 @@ class SchemaPlaces {
   std::map<const Json*, const Json*> part_of_;  // schemas with references that are not in the root's own part
 };
 
-/// The JSON pointer after "#" in `root`; null if it leads nowhere. ~0, ~1 and percent escapes are decoded.
+/// The schema at the JSON pointer after "#" in `root`; null: none. Decodes ~0, ~1 and percent escapes.
 const nlohmann::ordered_json* schema_at(const nlohmann::ordered_json& root, std::string_view pointer);
 
 }  // namespace ft

@@ -88,7 +88,7 @@ std::string tag(std::string_view text, const Tokenizer& tokenizer, const ChatFor
   };
   std::string all;
   while (!text.empty()) {
-    size_t size = text.size();  // of the next part: a tag, or what is before one
+    size_t size = text.size();  // of the next part: a tag, or the text before one
     for (const std::string_view special : format.special_tokens) {
       const size_t at = text.find(special);
       if (at != std::string_view::npos) size = std::min(size, at == 0 ? special.size() : at);

@@ -1,7 +1,7 @@
 // The Lark grammar of tool calls in a model's native form: names and parameters as the request's tools
 // declare them, in the order of the schema, required ones always. The chat format writes the inside of a
 // call. Pure; any thread; linear in the tools. Errors: tools that are not a list, a name that is not offered,
-// a form without a grammar, a reference that leads nowhere, a part of a strict schema that cannot be
+// a form without a grammar, a dangling reference, a part of a strict schema that cannot be
 // enforced.
 #pragma once
 

@@ -1,7 +1,7 @@
 // ToolParser: finds tool calls in the content of an answer and emits them as pieces of JSON. Each chat format
 // has one (text/chat_format/). For each of them: the arguments of a call that ends, joined, are one JSON
 // object, and the same bytes for every split of the text. A call that is cut (max_tokens, a stop string, a
-// cancel) has no kToolEnd: its arguments are what was written of them, without markup and without an end.
+// cancel) has no kToolEnd: its arguments are the written part, without markup and without an end.
 // White space before, between and after calls is dropped. Owner: one answer. Thread: one. No errors: any text
 // is content at worst.
 #pragma once

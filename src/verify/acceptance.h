@@ -16,7 +16,7 @@ struct AcceptanceSize {
   int depth = 3;
 };
 
-/// `ids`: the text. Errors: those of Decoder, and kInvalid for a text of less than one passage.
+/// `ids`: the text. Errors: as Decoder, and kInvalid for a text of less than one passage.
 Result<SpeculationReport> measure_acceptance(Backend& backend, const Model& model,
                                              std::span<const std::int32_t> ids, DrafterKind kind,
                                              const AcceptanceSize& size = {});

@@ -51,7 +51,7 @@ struct MatrixReport {
   std::vector<CellResult> cells;
   std::int64_t compared = 0, differing = 0;
   bool complete = true;           // false if interrupted
-  int prompts = 0, pictured = 0;  // prompts, and those of them with pictures
+  int prompts = 0, pictured = 0;  // number of prompts, and of prompts with pictures
   std::string images_problem;     // why prompts with pictures were left out; empty: all ran
   void add(MatrixReport other);
   bool identical() const { return differing == 0 && compared > 0; }

@@ -1,4 +1,4 @@
-// How well a model predicts a text, and how near its predictions are to those of another one: perplexity, and
+// How well a model predicts a text, and how close its predictions are to another model's: perplexity, and
 // the mean Kullback-Leibler divergence over the likeliest tokens. The text is cut into windows, each read
 // alone. Cost: one pass of the target over the text.
 #pragma once

@@ -1,5 +1,5 @@
 // POST /v1/messages and /v1/messages/count_tokens: from a body to the exchange that answers it. Several
-// threads may call these functions at once. Errors are those of messages_request.h and prepare.h.
+// threads may call these functions at once. Errors: as messages_request.h and prepare.h.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // POST /v1/chat/completions: from a body to the exchange that decodes it. Several threads may call this at
-// once. Errors are those of chat_request.h and prepare.h.
+// once. Errors: as chat_request.h and prepare.h.
 #pragma once
 
 #include <string_view>

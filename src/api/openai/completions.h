@@ -1,7 +1,7 @@
 // POST /v1/completions: from a body to the exchange that decodes it. Raw texts, ids, or lists of them are
 // continued, each n times. With a suffix, the model fills in the middle if it has the tokens for it;
 // otherwise the error is kUnsupported and names suffix. Several threads may call this at once. Other errors
-// are those of completions_request.h and prepare.h.
+// are as in completions_request.h and prepare.h.
 #pragma once
 
 #include <string_view>

@@ -20,7 +20,7 @@ std::int64_t system_seconds() {
       .count();
 }
 
-/// What remains of a failed call: a line in the log.
+/// Logs a failed call and continues without its result.
 template <class T>
 T value_or(Result<T> result, T otherwise, const char* doing) {
   if (result.ok()) return std::move(*result);
@@ -75,8 +75,8 @@ Status ResponseStore::check_is_ours() {
 }
 
 Status ResponseStore::prepare_tables() {
-  // The write-ahead log: readers do not wait for writers, and a commit is one write. secure_delete: what a
-  // client deletes is overwritten.
+  // The write-ahead log: readers do not wait for writers, and a commit is one write. secure_delete: deleted
+  // responses are overwritten.
   FT_TRY(
       database_.run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL;"
                     "PRAGMA wal_autocheckpoint = 0; PRAGMA secure_delete = ON; PRAGMA foreign_keys = ON"));

@@ -32,7 +32,7 @@ inline constexpr std::int64_t kMaxStoredAgeS = std::int64_t{30} * 24 * 3600;
 
 struct StoredResponse {
   std::string body;         // the response object as sent
-  std::string history;      // JSON list: all input items so far, then the output items
+  std::string history;      // JSON list: all input items before, then the output items
   std::string deltas = {};  // JSON list: for each output item, the bytes of each piece of its text
   std::size_t inputs = 0;   // how many items of the history are input
   std::vector<std::string> item_ids = {};  // of its output
@@ -91,7 +91,7 @@ class ResponseStore {
 
   std::condition_variable_any written_;
   bool fresh_ = false;   // something was written since the log was moved
-  std::jthread keeper_;  // last: it ends before what it uses
+  std::jthread keeper_;  // last: it ends before the members that it uses
 };
 
 }  // namespace ft::api

@@ -30,7 +30,7 @@ class Collector {
     }
   }
 
-  /// `brought`: by an item of the conversation, which may repeat what the request offers.
+  /// `brought`: by an item of the conversation, which may repeat a tool that the request offers.
   Status add(const Json& list, const std::string& path, bool brought) {
     brought_ = brought;
     for (std::size_t i = 0; i < list.size(); ++i) {

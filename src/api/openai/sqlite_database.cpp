@@ -54,7 +54,7 @@ std::string SqliteStatement::bytes(int column) const {
 
 Result<SqliteDatabase> SqliteDatabase::open(const std::string& path) {
   if (path != kMemory) {  // SQLite gives its own files the mode of this one
-    // A file that is there already is not opened here: to close it would release SQLite's locks of it.
+    // An existing file is not opened here: closing it would release SQLite's locks on it.
     constexpr int kOwnerAlone = 0600;
     const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, kOwnerAlone);
     if (file >= 0) ::close(file);

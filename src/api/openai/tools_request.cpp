@@ -83,7 +83,7 @@ std::vector<std::string> offered_of_type(const std::string& type, const Json& ch
 }
 
 /// {mode, tools}: nested in allowed_tools in chat, flat in Responses. Hosted tools cannot be called here;
-/// where only they are allowed, none is.
+/// if only they are allowed, no tool can be called.
 Status read_allowed_tools(const Json& choice, const std::string& path, const Json& tools,
                           GenerateParams& call) {
   FT_ASSIGN(const Json* nested, Fields(choice, path).object("allowed_tools"));

@@ -1,5 +1,5 @@
-// CallParser: what the parsers of calls share. A parser holds text back until it is decided, and joins the
-// pieces of content and of arguments that follow each other. String parameters stream, except those of a tool
+// CallParser: the base of the parsers of calls. A parser holds text back until it is decided, and joins the
+// pieces of content and of arguments that follow each other. String parameters stream, except in a tool
 // whose parameters have alternatives: its values come together (text/call_values.h).
 #pragma once
 
@@ -41,11 +41,11 @@ class CallParser : public ToolParser {
   void content(std::string_view text, std::vector<AnswerEvent>& out);
   void begin_call(std::string_view name, std::vector<AnswerEvent>& out);
   void end_call(std::vector<AnswerEvent>& out);
-  /// Of parameter key_ of the call: values are typed by the request's schemas.
+  /// Begins the value of parameter key_; values are typed by the request's schemas.
   void begin_value(std::vector<AnswerEvent>& out);
   void add_value(std::string_view text, std::vector<AnswerEvent>& out);
   void end_value(std::vector<AnswerEvent>& out);
-  /// The call was cut, inside of a value if one is `open`: what was written of it and is still held back.
+  /// The call was cut, inside a value if `open`: emits the written part that is still held back.
   void cut_call(bool open, std::vector<AnswerEvent>& out);
 
   ToolSchemas schemas_;

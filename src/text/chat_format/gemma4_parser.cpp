@@ -200,7 +200,7 @@ Gemma4Parser::Progress Gemma4Parser::step_string(std::vector<AnswerEvent>& out) 
   return waits ? Progress::kWait : Progress::kMore;
 }
 
-/// Takes a value as written up to its end: a comma or bracket outside of strings and of its own brackets.
+/// Takes a value as written up to its end: a comma or bracket outside strings and outside its brackets.
 Gemma4Parser::Progress Gemma4Parser::step_value(std::vector<AnswerEvent>& out) {
   size_t at = 0;
   bool ended = false, waits = false;

@@ -100,7 +100,7 @@ void prepare_harmony(Json& context) {
     if (!message.is_object()) continue;
     join_parts(message);
     if (message.value("role", Json()) != "assistant") continue;
-    // The template asks whether the key is there.
+    // The template tests whether the key exists.
     if (const auto calls = message.find("tool_calls");
         calls != message.end() && (!calls->is_array() || calls->empty()))
       message.erase("tool_calls");

@@ -6,9 +6,9 @@
 namespace ft {
 
 /// Changes the variables of a rendering: texts in parts become one text; reasoning is named `thinking`; each
-/// call has a message of its own, with its result after it, because the template renders one call of a
-/// message; text beside a call joins the reasoning, because the template refuses both. Without thinking the
-/// effort is low, unless the request names one: the template knows no less.
+/// call gets a separate message, with its result after it, because the template renders one call per
+/// message; text next to a call joins the reasoning, because the template refuses both. Without thinking the
+/// effort is low, unless the request names one: the template has no lower one.
 void prepare_harmony(nlohmann::ordered_json& context);
 
 }  // namespace ft
