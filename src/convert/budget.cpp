@@ -10,7 +10,7 @@ double harm_of(const BitCandidate& candidate, std::size_t width) {
 
 struct Step {
   std::size_t candidate = 0, width = 0;
-  double gain = 0;  // of harm, for each byte
+  double gain = 0;  // of harm, per byte
 };
 
 /// The step up that lowers the harm most for its bytes, among those that fit.

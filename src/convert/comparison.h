@@ -1,5 +1,5 @@
 // Compares a converted folder with its source, tensor by tensor: every byte is read back, codes are decoded
-// and compared with their source values. Cost: one pass over both. Errors: those of Checkpoint::open, and
+// and compared with their source values. Cost: one pass over both. Errors: as Checkpoint::open, and
 // kCorrupt for a tensor that is absent or of another shape.
 #pragma once
 

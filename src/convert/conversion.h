@@ -1,6 +1,6 @@
 // A whole conversion: from an opened source to a folder that MLX and foretoken load. It is resumable: files
 // appear whole, convert.state names the plan that they belong to, and config.json comes last. Errors:
-// kInvalid for a folder that holds something else; those of write_file.
+// kInvalid for a folder with other contents; as write_file.
 #pragma once
 
 #include <string>

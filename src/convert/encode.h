@@ -1,6 +1,6 @@
 // Writes the tensors of one file of a plan, by blocks of rows on all workers. Memory: a few blocks a worker,
 // whatever the tensor. The bytes do not depend on the number of workers. Errors: kCorrupt for a source with
-// an infinity or a NaN, with the tensor's name; kCancelled; those of SafetensorsWriter.
+// an infinity or a NaN, with the tensor's name; kCancelled; as SafetensorsWriter.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ using ProgressCall = std::function<bool(std::uint64_t done, std::uint64_t all)>;
 struct EncodeProgress {
   std::uint64_t done = 0, all = 0;
   ProgressCall call;
-  std::function<void()> drop_pages;  // frees what was read
+  std::function<void()> drop_pages;  // frees pages that were read
   std::uint64_t since_drop = 0;
 };
 

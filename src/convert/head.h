@@ -1,6 +1,6 @@
 // Takes the MTP head out of a checkpoint, as a sidecar in the published form: names "mtp.*", matrices byte
 // for byte, norms final in float32. Errors: kNotFound without a head, kUnsupported for a head in codes that
-// are not MLX's, those of SafetensorsWriter.
+// are not MLX's; as SafetensorsWriter.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ Result<WrittenHead> write_head(const format::Checkpoint& from, float norm_offset
 
 /// A checkpoint of a foreign quantiser, made loadable for the checks of its head: plain tensors are
 /// unchanged, the head's matrices are decoded to bf16, and all others read as zeros and take no memory. The
-/// files are its configuration without the quantiser. Errors: those of open_source.
+/// files are its configuration without the quantiser. Errors: as open_source.
 struct DecodedHead {
   format::ConfigFiles files;
   format::Checkpoint checkpoint;

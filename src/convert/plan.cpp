@@ -33,7 +33,7 @@ std::tuple<int, std::int64_t, std::string> place_of(const std::string& name) {
   return {canonical.starts_with("lm_head.") ? 3 : 4, 0, name};
 }
 
-/// Turns the tensors of a source into those of the result.
+/// Turns the source's tensors into the result's.
 class Planner {
  public:
   Planner(const Source& source, const Recipe& recipe, const ConversionNames& names, std::uint64_t shard_bytes)

@@ -1,4 +1,4 @@
-// Plan: every tensor of the result, where it comes from, what is done to it and which file it is in, made
+// Plan: every tensor of the result, its source, its treatment and its file, made
 // from headers alone. The same source and recipe give the same plan, and a plan gives the same bytes whatever
 // the threads. Cost: some string work per tensor.
 #pragma once

@@ -3,7 +3,7 @@
 // "+gdn" after a mixed name treats in_proj_qkv, out_proj and o_proj like its other chosen matrices. A file
 // has the keys format, bits and group-size and [[rule]] tables: match (a regular expression, searched in
 // MLX's module path), and format, bits, group-size or keep = true; the first rule that matches counts.
-// Errors: kInvalid with the file, the line and what was expected. Source: mixed_quant_predicate_builder of
+// Errors: kInvalid with the file, the line and the expected value. Source: mixed_quant_predicate_builder of
 // mlx-lm.
 #pragma once
 

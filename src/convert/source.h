@@ -1,6 +1,6 @@
 // Source: a checkpoint to convert, opened by its headers, whatever its format: every tensor under the name of
 // the Hugging Face original, decoded on demand. Owner: the Source keeps the files mapped; its matrices and
-// views die with it. Errors: those of Checkpoint::open, and kUnsupported for a format that cannot be read.
+// views die with it. Errors: as Checkpoint::open, and kUnsupported for a format that cannot be read.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@ struct Source {
   std::vector<SourceTensor> tensors;              // sorted by name
   std::map<std::string, std::string> made_files;  // by name: texts that the source holds in another form
   std::shared_ptr<const void> owner;              // of bytes that are not the checkpoint's
-  std::function<void()> drop_pages;               // frees the memory of bytes read so far
+  std::function<void()> drop_pages;               // frees the memory of bytes already read
   std::string fingerprint;                        // changes when the files do
 };
 

@@ -10,7 +10,7 @@
 
 namespace ft::cli {
 
-/// Of one prompt, answer by answer.
+/// The figures of one prompt, answer by answer.
 struct PromptSpeeds {
   std::string name;
   std::vector<double> tokens_per_second;

@@ -1,6 +1,6 @@
 // Load on a running server: streams of chat requests, plain and speculative in turns. In a closed loop each
-// client sends one request after another; an open loop sends requests at a given rate. Measures what clients
-// see: time to the first token, gaps between frames, tokens/s per stream and in total. One thread per client.
+// client sends one request after another; an open loop sends requests at a given rate. Measures as clients
+// do: time to the first token, gaps between frames, tokens/s per stream and in total. One thread per client.
 #pragma once
 
 #include <string>

@@ -40,7 +40,7 @@ struct GenerateOptions {
 /// The tokens of the --predict file; empty without the flag.
 Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const Tokenizer& tokenizer);
 
-/// An engine for `loaded`, which must outlive it and fills in what does not depend on the subcommand. Adds
+/// An engine for `loaded`, which must outlive it and sets the options that no subcommand decides. Adds
 /// the packing time to load_ms.
 Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded, EngineOptions options);
 

@@ -24,7 +24,7 @@ namespace ft::cli {
 namespace {
 
 constexpr int kQuickCycles = 2, kQuickTokens = 8, kQuickPrompt = 64;
-constexpr int kShownRows[] = {1, 4, 8};  // rows of the profile's tables, beside the longest step
+constexpr int kShownRows[] = {1, 4, 8};  // rows of the profile's tables, besides the longest step
 
 struct Options {
   OutputOptions output;
@@ -83,7 +83,7 @@ std::vector<ProfileTable> shown(std::vector<ProfileTable> tables, int streams = 
     if (table.executable == 0) longest = std::max(longest, table.rows);
   }
   std::erase_if(tables, [longest, streams](const ProfileTable& table) {
-    constexpr int kMaxRowsEach = 4;  // those of a prompt's chunks are more
+    constexpr int kMaxRowsEach = 4;  // the chunks of a prompt have more
     if (streams > 1 && table.executable != 0) return table.rows != streams;
     if (streams > 1) return table.rows % streams != 0 || table.rows > kMaxRowsEach * streams;
     const bool listed =

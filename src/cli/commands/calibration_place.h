@@ -1,7 +1,7 @@
 // The path of the calibration cache (sched/calibration/calibration_cache.h) and its key, which covers
 // everything that the costs depend on: instructions of model and MTP head with shapes and formats of their
 // weights (not the values), backend, instruction set, activations, threads, mapping of the weights, processor
-// and this program. Slots and context are not part of it: costs are those of one slot with a short past.
+// and this program. Slots and context are not part of it: costs are for one slot with a short past.
 // Without a path, calibration runs at each start.
 #pragma once
 

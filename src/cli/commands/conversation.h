@@ -1,6 +1,6 @@
 // Messages of a conversation as the chat template takes them: a JSON list of {role, content}. Read from files
 // (--messages, --tools, /load), extended by chat, written by /save. An error names the file, the message's
-// index and what was expected.
+// index and the expected value.
 #pragma once
 
 #include <string>

@@ -38,10 +38,10 @@ namespace fs = std::filesystem;
 
 /// Below it a head is of another model, or stored in another way.
 constexpr double kLowestAcceptance = 0.3;
-/// Of a healthy head on ordinary text.
+/// A healthy head's, on ordinary text.
 constexpr double kUsualAcceptance = 0.6;
 constexpr std::int64_t kComparedRuns = 8, kComparedRows = 32;  // rows of each run
-constexpr double kSameEmbedding = 0.98;                        // cosine of a row with that of the original
+constexpr double kSameEmbedding = 0.98;                        // cosine of a row with the original's
 
 /// Removes a half-made folder unless it was kept.
 class Workplace {

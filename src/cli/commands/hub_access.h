@@ -50,7 +50,7 @@ class RemoteFolder {
   std::string directory_;
 };
 
-/// Reads the small files, the headers and the wanted ranges of the repository `name` (hub/skeleton.h).
+/// Reads the small files, the headers and the given ranges of the repository `name` (hub/skeleton.h).
 Result<RemoteFolder> read_remote(const std::string& name, const hub::WantedRanges& wanted, bool quiet,
                                  Terminal& terminal);
 

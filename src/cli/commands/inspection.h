@@ -43,7 +43,7 @@ std::string count_text(std::int64_t count);
 /// "3.35 million parameters in 16 bits, 6.7 MB, ..." or why there is none.
 std::string tower_text(const Inspection& found);
 
-/// Memory is that of `backend`.
+/// Memory is measured for `backend`.
 Inspection inspect(const Model& model, const Machine& machine, std::int64_t context, const Backend& backend,
                    bool with_program);
 

@@ -34,7 +34,7 @@ struct LoadedModel {
   double load_ms = 0;                             // so far; packing by the engine is added later
   std::string backend_problem;                    // why --backend auto did not take the GPU
   BackendOptions backend_options;                 // with which the backend was made
-  std::string calibration;                        // --calibration, of which `costs` come
+  std::string calibration;                        // --calibration, the source of `costs`
   PackedCacheOptions packed_cache;                // for the backend
   CalibrationCacheOptions costs;                  // for its engine
 };

@@ -13,7 +13,7 @@
 namespace ft::cli {
 namespace {
 
-/// Prompts after those of bench: short, repetitive, mixed scripts, or unlike any training text.
+/// Prompts in addition to bench's: short, repetitive, mixed scripts, or unlike any training text.
 constexpr BuiltInPrompt kMore[] = {
     {"raw: one letter", "a", "", true},
     {"raw: one newline", "\n", "", true},

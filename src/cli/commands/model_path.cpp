@@ -40,7 +40,7 @@ Result<std::string> find_by_name(const std::string& named) {
 /// A folder with config.json, or the GGUF file of a folder that holds one model in this format.
 Result<std::string> in_folder(const std::string& folder) {
   const std::vector<std::string> files = hub::gguf_models(folder);
-  if (files.empty()) return folder;  // loading says what it lacks
+  if (files.empty()) return folder;  // loading reports the missing files
   if (files.size() == 1) return files.front();
   return Error{Code::kInvalid, fmt::format("{} contains several models: {}; give one of these files", folder,
                                            fmt::join(files, ", "))};

@@ -11,7 +11,7 @@
 namespace ft::cli {
 
 /// `named` if it is a folder or a GGUF file, else the place of the model with that name on this machine; if
-/// empty, that of the shipped model.
+/// empty, the place of the shipped model.
 Result<std::string> find_model(const std::string& named);
 
 /// A name like a path is not looked for elsewhere: its disk may be unplugged.

@@ -1,5 +1,5 @@
 // The tokenizer and the chat template of a model, from its folder or from the metadata of its GGUF file.
-// Errors: those of Tokenizer and ChatTemplate, and of gguf::read_texts.
+// Errors: as Tokenizer, ChatTemplate and gguf::read_texts.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace ft::cli {
 
 class ModelTexts {
  public:
-  /// `place`: a model folder, of which nothing is read yet, or a GGUF file, whose header is read.
+  /// `place`: a model folder, whose files are read later, or a GGUF file, whose header is read now.
   static Result<ModelTexts> open(const std::string& place);
 
   Result<Tokenizer> tokenizer() const;

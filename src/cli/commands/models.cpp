@@ -1,5 +1,5 @@
 // `foretoken models`: the models on this machine, from any program; `models path`, `models check`.
-// models_rm.cpp has what deletes.
+// models_rm.cpp deletes.
 #include <algorithm>
 #include <chrono>
 #include <fmt/format.h>

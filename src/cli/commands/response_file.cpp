@@ -14,7 +14,7 @@ namespace {
 Result<std::shared_ptr<api::ResponseStore>> open_file(const std::filesystem::path& path) {
   if (path.has_parent_path()) {
     std::error_code failed;
-    std::filesystem::create_directories(path.parent_path(), failed);  // open() tells of a failure
+    std::filesystem::create_directories(path.parent_path(), failed);  // open() reports a failure
   }
   api::ResponseStore::Limits limits;
   limits.bytes = api::kMaxStoredFileBytes;

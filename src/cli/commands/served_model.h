@@ -1,4 +1,4 @@
-// What a running server says that it serves: for `connect` and `launch`.
+// The name, context and address of a running server's model: for `connect` and `launch`.
 #pragma once
 
 #include "base/result.h"

@@ -161,7 +161,7 @@ RecallFileOptions recall_file_options(const Model& model, const std::string& fol
   return {(std::filesystem::path(folder) / (key.substr(0, 16) + ".texts")).string(), key};
 }
 
-/// Bytes of this machine's memory that keep what leaves a GPU's; 0 where the backend works in that memory.
+/// Bytes of this machine's memory for the cache of a GPU; 0 if the backend works in that memory.
 std::int64_t host_cache_bytes(const LoadedModel& loaded, const ServeOptions& choice) {
   if (!loaded.plan.on_device || loaded.backend->name() == "metal" || loaded.plan.cache_bytes == 0) return 0;
   if (choice.cache_host_mb >= 0) return static_cast<std::int64_t>(choice.cache_host_mb) << 20;

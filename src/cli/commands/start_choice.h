@@ -22,7 +22,7 @@ struct Room {
 /// (`gpu_bytes`; 0: it cannot be used), and its backend is unmeasured.
 Room room_for_models(std::int64_t free_bytes, std::string_view gpu, std::int64_t gpu_bytes);
 
-/// A row of the first question and what it means.
+/// A row of the first question and its meaning.
 struct ModelOffer {
   enum class Kind { kHere, kShipped, kPull, kOther };
   Kind kind = Kind::kHere;

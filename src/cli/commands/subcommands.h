@@ -37,7 +37,7 @@ Command synth_command();
 Command completions_command();
 Command manual_command();
 
-/// All of them, in the order of --help; those of two words after the first word alone.
+/// All of them, in the order of --help; commands of two words come after commands of one.
 std::vector<Command> all_commands();
 
 }  // namespace ft::cli

@@ -26,7 +26,7 @@ struct Options {
   OutputOptions output;
   std::string shape = "qwen3.5-0.8b", bits = "4", group = "64", out;
   std::uint64_t seed = 0;
-  int layers = 0;  // 0: those of the shape
+  int layers = 0;  // 0: as many as the shape has
   bool no_mtp = false, mtp = false, force = false;
 };
 

@@ -31,7 +31,7 @@ KnownModel known(const hub::FoundModel& found) {
   return model;
 }
 
-/// The model whose name, or the part of it after the owner, is like `name`; empty if none is.
+/// The model whose name, or the part of it after the owner, is like `name`; empty if there is none.
 std::string like(const std::string& name, const std::vector<hub::FoundModel>& models) {
   std::vector<std::string> names, short_names;
   for (const hub::FoundModel& model : models) {

@@ -18,7 +18,7 @@ Result<FamilyMatch> family_of(const hub::ModelSummary& summary) {
   return read_config(files);
 }
 
-/// What a whole model of a family is: verified, drafted by its head, or neither.
+/// The tier of a whole model of a family: verified, drafted by its head, or neither.
 void assess_whole(const hub::ModelSummary& summary, const std::string& name, Assessment& found) {
   if (found.verified = find_verified(summary.identity); found.verified) {
     found.tier = Tier::kVerified;

@@ -26,7 +26,7 @@ class MaxMarker {
   /// Below the state folder.
   static Result<MaxMarker> open();
 
-  /// The users of which the process or its guard lives, and whether others were dropped.
+  /// The users whose process or guard is alive, and whether others were dropped.
   struct Users {
     std::vector<MaxUser> alive;
     bool dropped = false;

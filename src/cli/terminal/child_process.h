@@ -1,5 +1,5 @@
 // A program that this one starts and waits for. A foreground program shares the terminal and its keys; a
-// background one has a process group of its own, so that Ctrl-C does not reach it, and on Linux it ends with
+// background one gets a separate process group, so that Ctrl-C does not reach it, and on Linux it ends with
 // this program. Thread: one; start() forks, so no other thread may hold a lock that the child needs. Errors:
 // kNotFound if there is no such program, kIo otherwise.
 #pragma once

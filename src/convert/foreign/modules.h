@@ -1,8 +1,8 @@
 // Reads the modules of foreign quantisers: FP8 (block, row, tensor), compressed-tensors (packed integers,
-// NVFP4, MXFP4, MXFP8), ModelOpt NVFP4, GPTQ and AutoAWQ. The tensors decide what a module is; config.json
-// supplies the rest. Every shape is checked before a byte is read. Errors: kUnsupported for a layout that is
-// not read (named), kCorrupt for shapes that do not fit. Sources of the layouts: compressed-tensors 0.20,
-// GPTQModel, AutoAWQ, ModelOpt's export.
+// NVFP4, MXFP4, MXFP8), ModelOpt NVFP4, GPTQ and AutoAWQ. The tensors decide the kind of a module;
+// config.json supplies the rest. Every shape is checked before a byte is read. Errors: kUnsupported for a
+// layout that is not read (named), kCorrupt for shapes that do not fit. Sources of the layouts:
+// compressed-tensors 0.20, GPTQModel, AutoAWQ, ModelOpt's export.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
