@@ -5,7 +5,7 @@
 namespace ft {
 
 #if defined(__x86_64__) || defined(__aarch64__)
-/// Saves what a call must keep, and continues where `to` was saved.
+/// Saves the registers that a call must keep, and continues where `to` was saved.
 extern "C" void ft_switch_fibre(void** from, void* to);
 #if defined(__APPLE__)
 #define FT_SYMBOL "_ft_switch_fibre"

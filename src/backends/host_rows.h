@@ -1,6 +1,6 @@
 // Captured rows in the machine's own memory, for backends that compute there: reads and writes are copies,
-// steps use the rows where they are. Memory that was never written is not there yet. And what these backends
-// take of a step's arguments.
+// steps use the rows where they are. Memory that was never written takes no pages. Also reads arguments of
+// a step for these backends.
 #pragma once
 
 #include <algorithm>
@@ -81,7 +81,7 @@ inline void capture_rows(const CapturePlaces& capture, int number, const float* 
   }
 }
 
-/// The tokens that count as emitted before logit row `row`; `tokens`: those of the step, resolved.
+/// The tokens that count as emitted before logit row `row`; `tokens`: the step's, resolved.
 inline std::span<const std::int32_t> drafts_of(const StepArgs& args, std::span<const std::int32_t> tokens,
                                                std::size_t row) {
   const DraftPlaces& drafts = args.samples[row].drafts;

@@ -19,7 +19,7 @@ inline std::vector<float> random_rows(RandomWeights& random, int rows, int width
   return values;
 }
 
-/// The root of the mean square of the differences, in parts of that of `expected`.
+/// The root of the mean square of the differences, relative to the root mean square of `expected`.
 inline double difference(const std::vector<float>& got, const std::vector<float>& expected) {
   double squares = 0, errors = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {

@@ -1,5 +1,5 @@
-// What a backend is made with. A backend declares its own flags (BackendFlag) and reads their values from
-// BackendSettings. The command line, `verify` and the benchmarks pass the settings on without knowing names.
+// The options of a backend. A backend declares its flags (BackendFlag) and reads their values from
+// BackendSettings. The command line, `verify` and the benchmarks pass the settings on and name no flag.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,7 @@ struct BackendSetting {
   BackendSetting(std::string flag_, std::string value_) : flag(std::move(flag_)), value(std::move(value_)) {}
   BackendSetting(std::string flag_, int value_) : BackendSetting(std::move(flag_), std::to_string(value_)) {}
   std::string flag, value;
-  bool required = true;  // a backend without this flag refuses it; false: it goes by its own defaults
+  bool required = true;  // a backend without this flag refuses it; false: it uses its default
 };
 
 /// The settings of a backend, each flag once.
@@ -70,7 +70,7 @@ struct BackendOptions {
   int threads = 0;  // 0: one per core
   BackendSettings settings = {};
   PackedCacheOptions packed_cache = {};
-  std::string kernel_folder = {};  // where a backend may keep kernels that it compiled; empty: nowhere
+  std::string kernel_folder = {};  // where a backend may keep compiled kernels; empty: none are kept
   PackProgress progress = {};      // of packing; may be empty
   /// auto: returns an error if the GPU cannot run this model. Null accepts any GPU.
   std::function<Status(const Backend&)> check_device = {};

@@ -60,7 +60,7 @@ std::vector<std::byte> make_front(const PackedCacheKey& key, std::span<const std
   return front;
 }
 
-/// Only this user and root may have written what runs as this user.
+/// Only this user and root may have written code that runs as this user.
 Status check_owner(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return {};  // opening the file reports why
@@ -80,7 +80,7 @@ class Part {
     ::close(fd_);
   }
 
-  /// Takes over what an interrupted process left; refuses a file that another process is writing.
+  /// Continues the file of an interrupted process; refuses a file that another process is writing.
   Status open() {
     fd_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (fd_ < 0) return failed("create it");

@@ -7,7 +7,7 @@
 //   weights
 // Owner: the executable's weights. Thread: the engine's; the pool's workers join it in check(). Cost: open
 // reads the header, check every byte; write writes the whole file. Errors: kNotFound if there is
-// none, otherwise a sentence that names the file and what is wrong with it. Hazard: as with model files,
+// none, otherwise a sentence that names the file and the problem. Hazard: as with model files,
 // truncating it while it is mapped ends the process.
 #pragma once
 
@@ -31,10 +31,10 @@ inline constexpr std::uint32_t kPackedFileVersion = 3;
 inline constexpr std::int64_t kPieceBytes = 1 << 20;
 /// The weights begin at a multiple of it in the file: the largest page of a system that we know (macOS).
 inline constexpr std::int64_t kPackedPageBytes = 16 << 10;
-/// Of zeros, into which the kernels of the cpu backend may read ahead. They belong to its last piece.
+/// Zeros after the data, into which cpu's kernels may read ahead. They count as part of its last piece.
 inline constexpr std::int64_t kReadAheadBytes = 4096;
 
-/// What a file must match. `source` and `layout` are fingerprints (base/checksum.h).
+/// The properties that a file must match. `source` and `layout` are fingerprints (base/checksum.h).
 struct PackedCacheKey {
   std::string path;
   std::string source;
@@ -67,8 +67,8 @@ class PackedFile {
 int piece_count(std::int64_t bytes);
 std::span<const std::byte> piece_of(std::span<const std::byte> data, int piece);
 
-/// Writes a file from front to back, so that nobody needs memory for all weights. Until finish() there is an
-/// unfinished file beside it, which goes with the writer.
+/// Writes a file from front to back, so that memory for all weights is never needed. Until finish() there is
+/// an unfinished file next to it, which the writer removes.
 class PackedWriter {
  public:
   /// Reserves the space. kExhausted if the disk is full or another process is writing the same file.
@@ -78,7 +78,7 @@ class PackedWriter {
   ~PackedWriter();
 
   Status append(std::span<const std::byte> bytes);
-  /// Fills up with zeros to key.bytes; the file is there when it returns.
+  /// Fills up with zeros to key.bytes; the file exists when it returns.
   Status finish();
 
  private:

@@ -1,4 +1,4 @@
-// The backends that this build has and this machine can run. The names are those of `--backend`.
+// The backends of this build that this machine can run, by the names of `--backend`.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace ft {
 
-/// What `auto` takes where `gpu` is what making the GPU's backend gave.
+/// The backend that `auto` chooses; `gpu`: the GPU's backend, or the error of making it.
 Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
                                                 Result<std::unique_ptr<Backend>> gpu);
 /// kUnsupported or kNotFound if the machine cannot run it, kInvalid with the list of names if there is no

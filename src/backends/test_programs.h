@@ -197,7 +197,7 @@ class TestProgram {
         program.gated_norm(y, rows[1], weights_.plain(Format::kF32, 1, shape_.value_dim, 0.3F, 1), 1e-6F));
   }
 
-  /// A shared expert with a gate beside the routed ones; with `gemma`, the variants of that family.
+  /// A shared expert with a gate next to the routed ones; with `gemma`, that family's variants.
   Row mixture(Row x) {
     const std::vector<Row> rows = program.linear(x, {matrix(shape_.experts, x.width), matrix(1, x.width)});
     TopKRouter route{rows[0], shape_.chosen, !shape_.gemma, {}, {}};
@@ -241,7 +241,7 @@ class TestProgram {
 
   RandomWeights weights_;
   TestShape shape_;
-  int cache_ = 0, window_ = 0;  // of the last attention layer with a cache of its own
+  int cache_ = 0, window_ = 0;  // of the last attention layer with a separate cache
 };
 
 }  // namespace ft

@@ -41,7 +41,7 @@ class TestTimeline {
     tape_ = 1 - tape_;
   }
 
-  /// Continues from the state of `other`, with memory of its own.
+  /// Continues from the state of `other`, with separate memory.
   void adopt(const TestTimeline& other) {
     position_ = other.position_;
     replay_ = other.replay_;

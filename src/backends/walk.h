@@ -22,7 +22,7 @@ class Walker {
   explicit Walker(const Walk& op) : op_(op) {}
 
   void reserve(WalkScratch& scratch, WalkCandidates& out) const;
-  /// The columns of the candidates, in ascending order: those of ids[c], or of token c without ids. At least
+  /// The columns of the candidates, in ascending order: of ids[c], or of token c without ids. At least
   /// one.
   void choose(std::span<const float> logits, std::span<const std::int32_t> ids,
               std::span<const std::uint32_t> mask, std::vector<std::int32_t>& columns) const;

@@ -95,7 +95,7 @@ BackendFlag isa_flag() {
   return {kIsa, "NAME", "auto",
           "Instruction set of the cpu backend: auto (default: the widest supported), amx, avx512bf16, "
           "avx512vnni, avx512, avxvnni, avx2, neoni8mm, neondot, neon, portable",
-          [](const std::string&) { return Status(); }};  // choose_kernels lists those of this machine
+          [](const std::string&) { return Status(); }};  // choose_kernels lists the sets of this machine
 }
 
 }  // namespace

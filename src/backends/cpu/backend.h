@@ -1,5 +1,5 @@
 // The cpu backend: packed weights, SIMD chosen at run time, a pool of pinned workers (executable.h explains a
-// step). Owner: the caller; it must outlive what it compiles. Errors: unknown instruction sets, and threads
+// step). Owner: the caller; it must outlive its executables. Errors: unknown instruction sets, and threads
 // that the machine refuses.
 #pragma once
 

@@ -42,7 +42,7 @@ class BarrierPlan {
   }
   /// Between two of these phases there is a barrier whatever the number of workers.
   int fixed_phase(int instruction) const { return fixed_phases_[static_cast<std::size_t>(instruction)]; }
-  /// Different plans, and that of a number of workers.
+  /// Number of different plans, and the index of the plan for a number of workers.
   std::size_t plans() const { return phases_.size(); }
   std::size_t plan_of(int workers) const { return plan_of_[static_cast<std::size_t>(workers)]; }
   /// True if row matrix `id` has one copy per worker.

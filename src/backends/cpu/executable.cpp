@@ -142,7 +142,7 @@ class CpuExecutable final : public Executable {
     return {};
   }
 
-  /// What instruction `number` is given.
+  /// Chooses the places and memory of instruction `number`.
   void choose_parts(int number) {
     const auto at = static_cast<std::size_t>(number);
     const Instruction& instruction = context_.program->instructions()[at];
@@ -238,7 +238,7 @@ class CpuExecutable final : public Executable {
     }
   }
 
-  /// By plan and operation: linears after the next barrier that prepare what it writes.
+  /// By plan and operation: linears after the next barrier that prepare the columns it writes.
   void find_early() {
     early_.assign(barriers_->plans(), std::vector<std::vector<Operation*>>(operations_.size()));
     const auto& instructions = context_.program->instructions();

@@ -78,14 +78,14 @@ class Operation {
   /// True if a worker that waits at the next barrier may do pieces of others' parts: help().
   virtual bool shares() const { return false; }
   /// `worker`, whose own part is done, does one piece of the part of `owner`, which may not have begun.
-  /// False: none is left.
+  /// False: there is none left.
   virtual bool help(const Step& /*step*/, int /*worker*/, int /*owner*/, int /*workers*/) { return false; }
   /// Asks it to prepare its input, which workers write with this split, before the barrier in front of it: in
   /// steps of small batches with `workers` workers. False: it cannot.
   virtual bool prepare_early(int /*workers*/, Split /*split*/) { return false; }
   /// `worker` has just written its columns of the input.
   virtual void prepare_early(const Step& /*step*/, int /*worker*/, int /*workers*/) {}
-  /// The weights of which every worker reads its blocks in every step, in its order.
+  /// Weights whose blocks every worker reads in every step, in its order.
   virtual ReadAhead::Weights weights() const { return {}; }
 };
 using Operations = std::vector<std::unique_ptr<Operation>>;
@@ -98,7 +98,7 @@ struct Rotary {
   std::vector<float> cosines, sines;  // [max_rows, half]
 };
 
-/// What a step leaves for its caller.
+/// Results of a step for its caller.
 struct StepOutputs {
   Matrix logits;
   std::array<Matrix, kMaxCaptures> captures;  // [Capture::number]
@@ -114,7 +114,7 @@ struct StepOutputs {
   }
 };
 
-/// What the makers of operations are given.
+/// Inputs for making an operation.
 struct BuildContext {
   const Program* program = nullptr;
   const BarrierPlan* barriers = nullptr;
@@ -140,7 +140,7 @@ struct BuildContext {
   }
 };
 
-/// One operation of each instruction; null for what needs none.
+/// One operation of each instruction; null for instructions without work.
 #define FT_DECLARE(Op) std::unique_ptr<Operation> make(const Op& op, const BuildContext& context);
 FT_INSTRUCTIONS(FT_DECLARE)
 #undef FT_DECLARE
@@ -175,7 +175,7 @@ std::unique_ptr<Operation> make_linear(LinearParts linear, const BuildContext& c
 std::int64_t linear_scratch_bytes(std::span<const Packed* const> weights, int max_rows,
                                   const BuildContext& context);
 
-/// What the executables of one backend share. `pool` and `kernels` must outlive them.
+/// Resources that the executables of one backend share. `pool` and `kernels` must outlive them.
 struct SharedResources {
   ThreadPool& pool;
   const Kernels& kernels;

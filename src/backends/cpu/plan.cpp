@@ -33,7 +33,7 @@ Plan::Plan(const Program& program, const BarrierPlan& barriers, const CompileOpt
     if (scratch.bytes > 0) spans.push_back(&scratch);
   }
   for (Span* span : spans) span->last = std::max(span->last, span->first);
-  // What the caller reads after the step lives until the end.
+  // Rows that the caller reads after the step live until the end.
   for (int at = 0; at < end; ++at) {
     if (const auto* capture = std::get_if<Capture>(&program.instructions()[static_cast<std::size_t>(at)])) {
       rows_[static_cast<std::size_t>(capture->in.id)].last = end;
@@ -45,7 +45,7 @@ Plan::Plan(const Program& program, const BarrierPlan& barriers, const CompileOpt
   place(spans);
 }
 
-// First fit in order of first use: simple, and close to the sum of what lives at once.
+// First fit in order of first use: simple, and close to the maximum of the rows that live at once.
 void Plan::place(std::vector<Span*>& spans) {
   std::vector<Span*> placed;  // by offset
   for (Span* span : spans) {

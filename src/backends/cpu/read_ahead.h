@@ -17,7 +17,7 @@ class ReadAhead {
  public:
   using Weights = std::vector<const Packed*>;
 
-  /// weights[operation]: those of which every worker reads its blocks in every step, in this order.
+  /// weights[operation]: weights whose blocks every worker reads in every step, in this order.
   void plan(std::vector<Weights> weights, int workers);
   /// At the barrier after an operation: `worker` of `workers` fetches a few lines of the next weights; false
   /// if that is enough.
@@ -25,7 +25,7 @@ class ReadAhead {
 
  private:
   static constexpr std::int64_t kMaxBytes = 64 << 10;  // a fraction of a second cache
-  /// Where a worker is in what it reads next.
+  /// A worker's place in its next reads.
   struct alignas(64) Place {
     std::size_t operation = 0, weight = 0;
     std::int64_t at = 0, left = 0;

@@ -1,7 +1,7 @@
 // The cpu backend's memory of timelines. Everything is float32 except the cache, which is float16 (saturated)
 // or 8-bit codes. With codes, kBlockRows float scales, one per position, follow a head's keys, and again its
 // values.
-// Caches with a window begin on a page, so that what a block has outside of it gives its memory back.
+// Caches with a window begin on a page, so that a block outside it can return its memory.
 //   cache   per layer [blocks][kv_heads][keys: head_dim, kBlockRows | values: kBlockRows, padded head_dim]
 //   ring    per convolution [slots][kRing, width]; position p is at p % kRing
 //   delta   per layer [slots][value_heads][tiles of kDeltaTile columns: key_dim, tile]
@@ -25,7 +25,7 @@ class CpuState final : public State {
   /// `kv_bits`: bits of a cache element, 16 or 8.
   static Result<std::unique_ptr<State>> make(const StateLayout& layout, const StateOptions& options,
                                              int kv_bits);
-  /// What each block and slot of such a state takes; nothing is allocated.
+  /// Bytes of each block and slot of such a state; nothing is allocated.
   static Limits limits(const StateLayout& layout, int kv_bits);
 
   void copy_block(std::int32_t from, std::int32_t to) override;

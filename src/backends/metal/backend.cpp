@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMaxHeadDim = 512, kMaxGroup = 32;
 
-/// What the kernels lack of an instruction; empty: nothing.
+/// The feature of an instruction that the kernels lack; empty: none.
 struct Lacks {
   std::string operator()(const Attention& op) const {
     if (op.head_dim > kMaxHeadDim)

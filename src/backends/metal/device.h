@@ -1,8 +1,8 @@
-// What the backend asks of a device: memory that the host sees too, kernels by name, launches in order. Two
+// The backend's interface to a device: memory that the host sees too, kernels by name, launches in order. Two
 // implementations: Metal (macos/device.cpp) and the twin (twin/device.cpp), which runs the same kernels as
 // C++. Thread: the engine's; wait_for() and wait_idle() any. A step dispatches its launches and submits them;
 // later steps may follow before the host waits. Errors: allocate() as Result; finish() throws
-// std::runtime_error with what the device reports of any step since the last one.
+// std::runtime_error with the device's report on any step since the last one.
 #pragma once
 
 #include <cstddef>
@@ -45,15 +45,15 @@ class Device {
   virtual std::string_view name() const = 0;
   /// The GPU; for `doctor` and reports.
   virtual std::string describe() const = 0;
-  /// Its bytes have no defined value: what needs zeros writes them. Memory that is never written takes no
-  /// pages. kExhausted.
+  /// Its bytes have no defined value: code that needs zeros writes them. Memory that is never written takes
+  /// no pages. kExhausted.
   virtual Result<Buffer> allocate(std::size_t bytes) = 0;
   /// The pages of a mapped file, without a copy, for kernels that only read them. They begin at a multiple of
   /// kPackedPageBytes, are a multiple of it, and outlive the buffer. kExhausted; kUnsupported: the device
   /// does not map files.
   virtual Result<Buffer> wrap(std::span<const std::byte> pages) = 0;
   virtual void release(Buffer& buffer) = 0;
-  /// The number of a kernel; < 0: there is none of this name.
+  /// The number of a kernel; < 0: unknown.
   virtual int kernel(std::string_view name) const = 0;
   /// Keeps the pipelines that kernel() has made for later starts of the program, where the device can.
   virtual void keep_pipelines() const {}
@@ -62,7 +62,7 @@ class Device {
   /// Launches are in order: each sees what those before it wrote.
   virtual void dispatch(int kernel, std::span<const Place> buffers, std::span<const std::byte> args,
                         Grid grid, int threads) = 0;
-  /// Starts what was dispatched since the last time. The number of this submission; they count up from 1.
+  /// Starts the launches dispatched since the last call. Returns the submission's number, counted from 1.
   virtual std::int64_t submit() = 0;
   /// Waits until all that was submitted is done.
   virtual void finish() = 0;
@@ -72,9 +72,9 @@ class Device {
   /// The same for everything that was submitted.
   void wait_idle() const { wait_for(kEverySubmission); }
   static constexpr std::int64_t kEverySubmission = std::numeric_limits<std::int64_t>::max();
-  /// What the launches took that the last finish() waited for, nanoseconds of the device.
+  /// The time of the launches that the last finish() waited for, nanoseconds of the device.
   virtual std::int64_t device_ns() const = 0;
-  /// Of these launches, what the longest piece between two submit() took.
+  /// The longest time between two submit() among these launches.
   virtual std::int64_t longest_ns() const { return device_ns(); }
   /// Bytes that may be in use at once; 0: the machine's memory.
   virtual std::int64_t memory_bytes() const = 0;

@@ -27,7 +27,7 @@ Error failed(const Device& device, const std::string& what) {
                   device.describe(), what)};
 }
 
-/// Logits of every position by steps of `chunk` rows, of which all but the first are drafts that are kept.
+/// Logits of every position by steps of `chunk` rows; all but the first are drafts that are kept.
 Result<std::vector<float>> logits_by(const std::shared_ptr<Device>& device, const Program& program, int chunk,
                                      int kv_bits) {
   FT_ASSIGN(const std::unique_ptr<Executable> executable,

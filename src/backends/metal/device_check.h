@@ -1,6 +1,6 @@
-// Asks a GPU whether it computes what the kernels promise: small programs give the twin's results within a
+// Checks that a GPU computes as the kernels promise: small programs give the twin's results within a
 // tolerance, and each row has the same bits alone and among others. One program with every kind of state is
-// asked at the start, one for each format of a model's matrices before the model is loaded.
+// run at the start, one for each format of a model's matrices before the model is loaded.
 // Cost: the kernels of these formats are compiled, and some ten small steps a program.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace ft::metal {
 
-/// kUnsupported with the device's name and what differs.
+/// kUnsupported with the device's name and the difference.
 Status self_test(const std::shared_ptr<Device>& device);
 /// The same by programs of these shapes.
 Status self_test(const std::shared_ptr<Device>& device, const std::vector<TestShape>& shapes, int kv_bits);

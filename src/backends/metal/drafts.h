@@ -1,6 +1,6 @@
-// Which steps choose their tokens on the device: those of drafts alone, at temperature 0 the highest logit,
+// Which steps choose their tokens on the device: steps of drafts alone, at temperature 0 the highest logit,
 // else a draw with the host's noise in float. Rows of a target are sampled on the host, as Metal has no
-// double. So are drafts with penalties, a mask, noise of their own (rejection sampling), more than four
+// double. So are drafts with penalties, a mask, separate noise (rejection sampling), more than four
 // biases, a top-k of more than 256, or a top-p without top-k: its candidates could be all tokens.
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace ft::metal {
 
-/// What the rows of a step ask for.
+/// The choices that the rows of a step need.
 enum class Drafts : std::uint8_t {
   kNone,      // the host samples
   kGreedy,    // the highest logits

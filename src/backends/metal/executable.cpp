@@ -28,7 +28,7 @@ class MetalExecutable final : public Executable {
         memory_{StepMemory(device_, options.max_rows), StepMemory(device_, options.max_rows),
                 StepMemory(device_, options.max_rows)} {}
 
-  ~MetalExecutable() override { round_->forget(); }  // the buffers of steps that nobody collected go as well
+  ~MetalExecutable() override { round_->forget(); }  // also drops the buffers of steps without a collect()
 
   Status build(const PackedCacheOptions& packed_cache) {
     FT_ASSIGN(arena_, Memory::make(device_, std::max<std::size_t>(1, plan_.bytes())));
@@ -99,7 +99,7 @@ class MetalExecutable final : public Executable {
     std::visit([&](const auto& op) { encode(step, op, parts_[i]); }, program_.instructions()[i]);
   }
 
-  /// The logits that somebody reads, and the tokens of the rows, those of drafts after a wait.
+  /// The logits, if they are read, and the tokens of the rows; the tokens of drafts after a wait.
   void read_results(const Step& step) {
     const StepArgs& args = *step.args;
     result_ = {};
@@ -123,7 +123,7 @@ class MetalExecutable final : public Executable {
     profiled_as_ = options_.profiler->compiled(program_, std::move(list), 1);
   }
 
-  /// An instruction's end is its begin and the device's own time; what the host waited beyond that is a
+  /// An instruction ends at its start plus the device's time; the host's further wait counts as a
   /// barrier.
   void submit_timed(const Step& step) {
     device_->finish();
@@ -240,7 +240,7 @@ class MetalExecutable final : public Executable {
     at_once_ = static_cast<std::size_t>(std::clamp(fit, 1.0, static_cast<double>(kMaxAtOnce)));
   }
 
-  /// What the rows ask for lives until submit() returns, so the host waits here.
+  /// The rows' inputs live until submit() returns, so the host waits here.
   void sample(const StepArgs& args) {
     finish();
     tokens_.assign(args.tokens.begin(), args.tokens.end());

@@ -2,7 +2,7 @@
 // instruction encoded in order. A step of a target that samples waits for its logits: tokens are sampled on
 // the host, as Metal has no double. Others (chunks of a prompt, passes of a drafter, drafts.h) are submitted
 // without waiting, at most three at a time. Cost: no allocation in a step, except where a context or a chunk
-// is longer than any before. Errors: compile() as Result; a step throws what the device reports.
+// is longer than any before. Errors: compile() as Result; a step throws the device's errors.
 #pragma once
 
 #include <map>
@@ -24,11 +24,11 @@
 
 namespace ft::metal {
 
-/// Memory that grows to what a step needs.
+/// Memory that grows to the size that a step needs.
 template <class T>
 void reserve(const std::shared_ptr<Device>& device, Memory& memory, std::size_t count);
 
-/// What kernels of an instruction leave for the next ones. The host neither reads nor writes it and launches
+/// Results of an instruction's kernels for the next ones. The host neither reads nor writes it and launches
 /// are in order, so all steps share it.
 class Scratch {
  public:
@@ -92,7 +92,7 @@ class StepMemory {
   int longest_ = 0;
 };
 
-/// What instructions need to encode themselves.
+/// The data that instructions need to encode themselves.
 struct Step {
   Device* device = nullptr;
   StepMemory* memory = nullptr;
@@ -132,8 +132,8 @@ std::span<const std::byte> as_args(const Args& args) {
   return std::as_bytes(std::span(&args, 1));
 }
 
-/// packed_cache: where matrices are kept between starts, if anywhere. round: null: tokens go by place between
-/// steps of this executable alone.
+/// packed_cache: where matrices are kept between starts; empty: they are not. round: null: tokens are passed
+/// by place between steps of this executable alone.
 Result<std::unique_ptr<Executable>> compile(const std::shared_ptr<Device>& device, const Program& program,
                                             const CompileOptions& options,
                                             const PackedCacheOptions& packed_cache = {},

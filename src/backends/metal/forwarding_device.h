@@ -1,5 +1,5 @@
-// A device that passes everything on to another one: the base of those that watch, count or fail on purpose.
-// A wrapper overrides what it is interested in. Owner: tests.
+// A device that passes everything on to another one: a base for wrappers that watch, count or inject faults.
+// A wrapper overrides the calls that it needs. Owner: tests.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// What an Apple GPU tells of itself, and what follows from it: sentences and refusals without a GPU at hand.
+// The reported properties of an Apple GPU, and the sentences and refusals that follow, without a GPU at hand.
 // Sizes in bytes. Thread: any. Errors: as Result.
 #pragma once
 
@@ -20,7 +20,7 @@ struct GpuFacts {
 Status check_family(const GpuFacts& gpu);
 /// For `doctor` and reports: "Apple M1 (family Apple 7), working set 5.7 GB, not yet measured".
 std::string describe(const GpuFacts& gpu);
-/// kExhausted if `size` more do not fit beside `used`, with the limit and what to do.
+/// kExhausted if `size` more do not fit in addition to `used`, with the limit and the next step.
 Status check_room(const GpuFacts& gpu, std::uint64_t used, std::uint64_t size);
 
 }  // namespace ft::metal

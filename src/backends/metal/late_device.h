@@ -34,7 +34,7 @@ class Late final : public ForwardingDevice {
     throw std::runtime_error("metal backend: the GPU reports: it was reset");
   }
   void wait_for(std::int64_t submission) const override { run(submission); }
-  /// Submissions of which launches wait.
+  /// Number of submissions whose launches wait.
   std::int64_t waiting() const {
     return launches_.empty() ? 0 : submitted - launches_.front().submission + 1;
   }

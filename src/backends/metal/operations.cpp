@@ -120,7 +120,7 @@ std::array<Place, 2> norms_of(const Attention& op, const Parts& parts, Place abs
   return found;
 }
 
-/// The kernels that an instruction launches by name; those of its matrices come with the weights.
+/// The kernels that an instruction launches by name; its matrices' kernels come with the weights.
 struct Launched {
   using Names = std::vector<std::string>;
   Names operator()(const Embed&) const { return {"take_rows"}; }

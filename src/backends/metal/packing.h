@@ -1,7 +1,7 @@
 // The weights of a program's instructions as the kernels read them. Matrices are packed into memory of the
 // device, or mapped from the packed-weight cache (backends/packed_cache.h) without a copy: then each begins
-// and ends at a page of its own, and all bytes are checked first. Weights that several instructions use are
-// there once. Small vectors and the heads of drafters, whose rows change, are always packed. Owner:
+// and ends at a page boundary, and all bytes are checked first. Weights that several instructions use are
+// stored once. Small vectors and the heads of drafters, whose rows change, are always packed. Owner:
 // compile(). Cost: packing reads and writes every weight, mapping reads the file. Errors: kExhausted,
 // kUnsupported. A file that cannot be read or written is logged and is not an error.
 #pragma once

@@ -1,4 +1,4 @@
-// What Macs have told of themselves, as people published it: inputs for tests, as no Mac is at hand.
+// Properties of Macs as their owners published them: inputs for tests, as no Mac is at hand.
 #pragma once
 
 #include <cstdint>

@@ -33,12 +33,12 @@ class RoundTokens {
   void set(std::span<std::int32_t> buffer, std::int32_t place, std::int32_t token) {
     buffer[index(place)] = memory_.as<std::int32_t>()[index(place)] = token;
   }
-  /// The host's buffers get what steps have written. No launch is running.
+  /// Copies tokens of finished steps into the host's buffers. No launch is running.
   void fill() {
     for (const Expected& one : expected_) *one.to = memory_.as<std::int32_t>()[index(one.place)];
     forget();
   }
-  /// The buffers of the steps so far may be gone.
+  /// The buffers of earlier steps may be freed.
   void forget() { expected_.clear(); }
 
  private:

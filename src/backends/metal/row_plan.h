@@ -1,5 +1,5 @@
-// Where the row matrices of a program lie: one buffer, in which a matrix takes the place of those that nobody
-// reads any more. Owner: an executable.
+// Where the row matrices of a program lie: one buffer, in which a matrix takes the place of matrices that are
+// not read any more. Owner: an executable.
 #pragma once
 
 #include <vector>

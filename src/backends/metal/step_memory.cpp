@@ -8,7 +8,7 @@
 
 namespace ft::metal {
 
-/// Grows to twice what is asked for, so that a growing context allocates seldom.
+/// Grows to twice the requested size, so that a growing context allocates rarely.
 template <class T>
 void reserve(const std::shared_ptr<Device>& device, Memory& memory, std::size_t count) {
   if (memory.data() != nullptr && memory.bytes() >= count * sizeof(T)) return;

@@ -1,4 +1,4 @@
-// What Metal's tests of whole programs run.
+// Programs and tokens for Metal's tests of whole programs.
 #pragma once
 
 #include <cstdint>

@@ -33,7 +33,7 @@ struct PackedMatrix {
   std::size_t bytes() const { return codes_bytes() + scales_bytes(); }
 };
 
-/// What pack() makes of `count` weights like this one with `rows` outputs each, without its memory.
+/// The result of pack() for `count` weights like this one with `rows` outputs each, without its memory.
 Result<PackedMatrix> plan_matrix(const Device& device, const Weight& weight, std::int64_t rows,
                                  std::size_t count);
 

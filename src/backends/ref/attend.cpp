@@ -20,7 +20,7 @@ struct Place {
   std::int64_t position;
 };
 
-/// What turns frequency `j` for the row.
+/// The position that turns frequency `j` for the row.
 std::int64_t turned_by(const Step& step, const Attention& op, Place place, std::size_t j) {
   const auto& coordinates = step.args->coordinates;
   if (coordinates.empty() || op.frequency_axes.empty()) return place.position;

@@ -37,7 +37,7 @@ class Weights {
   std::size_t next_ = 0;
 };
 
-/// What a step leaves for its caller.
+/// Results of a step for its caller.
 struct StepOutputs {
   ExtraIdTable extra;
   std::span<const std::int32_t> ids;  // token of each logit column; empty: column v is token v

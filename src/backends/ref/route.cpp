@@ -13,7 +13,7 @@ bool is_higher(float a, float b) {
   return a > b;
 }
 
-/// What the choice compares, of each expert.
+/// The numbers by which experts are compared.
 std::vector<float> merits(const TopKRouter& op, const float* scores, const Decoded& bias) {
   std::vector<float> own(scores, scores + op.scores.width);
   if (op.score == RouterScore::kSoftmax) return own;

@@ -17,7 +17,7 @@ struct TapeEntry {
 
 struct RefState final : State {
   RefState(const StateLayout& state_layout, const StateOptions& state_options);
-  /// What each block and slot of such a state takes; nothing is allocated.
+  /// Bytes of each block and slot of such a state; nothing is allocated.
   static Limits limits(const StateLayout& layout);
   void copy_block(std::int32_t from, std::int32_t to) override;
   void copy_slot(std::int32_t from, std::int32_t to) override;

@@ -13,7 +13,7 @@ namespace ft::cpu {
 /// The sets that run here, best first; "portable" is always the last.
 std::vector<const Kernels*> available_kernels();
 
-/// `isa`: "auto" or a name. The error lists what this machine has.
+/// `isa`: "auto" or a name. The error lists the sets of this machine.
 Result<const Kernels*> choose_kernels(const std::string& isa);
 
 }  // namespace ft::cpu

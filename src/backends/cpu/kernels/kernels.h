@@ -129,7 +129,7 @@ struct PlainArgs {
 
 /// Softmax attention of up to kQueryTile queries that share a key/value head, block after block in order of
 /// position. Key blocks are [head_dim, kKeyRows], value blocks [kKeyRows, padded head_dim]. With 16 bits an
-/// element is float16. With 8 bits it is a code; each position has a scale of its own, and the block's
+/// element is float16. With 8 bits it is a code; each position has a separate scale, and the block's
 /// [kKeyRows] float scales follow its codes.
 struct AttendArgs {
   int bits = 16;                    // 16 or 8
@@ -156,7 +156,7 @@ constexpr std::int64_t attend_floats(std::int64_t padded) {
   return kQueryTile * (padded + kKeyRows + kWindowDims + kWindowRows + kLanes);
 }
 
-/// The same attention by several workers, who share a key/value head. A window of positions at a time, in
+/// The same attention by several workers that share a key/value head. A window of positions at a time, in
 /// three parts with a barrier after each: blocks' scores, blocks' softmax weights, and sums of some columns.
 /// Together they do the operations of `attend` in its order, so they give its bits.
 inline constexpr int kShareBlocks = 128;  // of a window
@@ -177,7 +177,7 @@ struct AttendShare {
 /// most kDeltaTile.
 inline constexpr int kDeltaTile = 64;
 
-/// What one token reads from a tile and leaves in it: d = beta * (v - decay * state^T k), out = decay *
+/// A token's operands and results for a tile: d = beta * (v - decay * state^T k), out = decay *
 /// state^T q + key_query * d.
 struct DeltaToken {
   float decay = 0, beta = 0, key_query = 0;  // key_query: k . q

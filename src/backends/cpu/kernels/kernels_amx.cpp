@@ -39,12 +39,12 @@ struct alignas(64) TileShapes {
   }
 };
 
-/// What one chunk of groups of a block needs, in the first cache.
+/// The memory for one chunk of groups of a block; it fits into the first cache.
 struct alignas(64) Chunk {
   std::byte codes[kChunkColumns * kLanes];
   float scales[kChunkGroups][kLanes], biases[kChunkGroups][kLanes];
   const std::byte* tiles[kChunkGroups];  // each group's codes as bytes: here, or in the packed weights
-  // Of the next chunk, fetched while this one is multiplied; so the memory never waits for the tiles.
+  // The next chunk, fetched while this one is multiplied, so the memory never waits for the tiles.
   const std::byte* ahead;
   int ahead_bytes;  // for each group
 };

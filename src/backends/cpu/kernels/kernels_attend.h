@@ -144,7 +144,7 @@ inline constexpr int kWidePass = kPassQueries >= 8 ? 12 : kPassQueries;
 static_assert(kWindowBlocks <= kLanes);
 
 struct Window {
-  std::int64_t offsets[kWindowBlocks + 1];  // bytes from the pool's first block; the last: what follows
+  std::int64_t offsets[kWindowBlocks + 1];  // bytes from the pool's first block; the last: the end
   float* query;                             // [queries, kWindowDims] at a fixed distance from each other
   float* weights;                           // [queries, kWindowRows] scores, then softmax weights
   float* factors;                           // [queries, kLanes] by block, for what came before it

@@ -1,5 +1,5 @@
-// The attention of kernels_attend.h by several workers who share a key/value head (AttendShare in kernels.h).
-// Each kernels_*.cpp includes it once.
+// The attention of kernels_attend.h by several workers that share a key/value head (AttendShare in
+// kernels.h). Each kernels_*.cpp includes it once.
 #pragma once
 
 #include "backends/cpu/kernels/kernels_attend.h"
@@ -8,7 +8,7 @@ namespace ft::cpu::FT_ISA {
 
 inline constexpr int kLineFloats = 16;  // of a cache line
 
-/// What a query sees of a block: positions [skip, count); the block is not its own if that is nothing.
+/// The positions [skip, count) of a block that a query sees; if there are none, the query skips the block.
 struct Seen {
   int skip, count;
   bool any() const { return count > 0 && skip < kKeyRows; }

@@ -1,6 +1,6 @@
 // The gated delta rule on a tile of one value head's state. Each kernels_*.cpp includes it once. One pass
 // brings the tile to a token's position: g S + k d^T of the tokens before. The operations on an element have
-// one order, whether they run now or in a later step (a replay). The pass also sums what the token reads, m =
+// one order, whether they run now or in a later step (a replay). The pass also sums the token's reads, m =
 // S^T k and y = S^T q. Then d = beta * (v - g m) and out = g y + (k . q) d, which is (g S + k d^T)^T q. The
 // result is the same whether or not the pass stores the new tile.
 #pragma once

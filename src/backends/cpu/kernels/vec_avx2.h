@@ -1,4 +1,4 @@
-// Sixteen lanes in two AVX registers (needs AVX2, FMA, F16C). vec_portable.h says what each function means.
+// Sixteen lanes in two AVX registers (needs AVX2, FMA, F16C). vec_portable.h defines each function.
 #pragma once
 
 #include <cstdint>

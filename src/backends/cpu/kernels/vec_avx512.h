@@ -1,4 +1,4 @@
-// Sixteen lanes in one AVX-512 register. vec_portable.h says what each function means. Four 8-bit products
+// Sixteen lanes in one AVX-512 register. vec_portable.h defines each function. Four 8-bit products
 // are one instruction with AVX512_VNNI and three without it; two bf16 products are one with AVX512_BF16.
 #pragma once
 

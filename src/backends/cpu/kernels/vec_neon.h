@@ -1,4 +1,4 @@
-// Sixteen lanes in four NEON registers (AArch64). vec_portable.h says what each function means. Four 8-bit
+// Sixteen lanes in four NEON registers (AArch64). vec_portable.h defines each function. Four 8-bit
 // products are one instruction with dotprod; codes above 127 also need i8mm.
 #pragma once
 

@@ -33,7 +33,7 @@ class RotaryOp final : public Operation {
   }
 
  private:
-  /// What turns frequency `j` for the row.
+  /// The position that turns frequency `j` for the row.
   std::int64_t turned_by(const Step& step, std::int64_t row, std::size_t j) const {
     const auto& coordinates = step.args->coordinates;
     if (coordinates.empty() || rotary_.axes.empty()) return step.positions[row];
@@ -106,7 +106,7 @@ class AttendOp final : public Operation {
   }
 
  private:
-  /// A worker has the same key/value heads of every segment, so it appends what it reads.
+  /// A worker has the same key/value heads of every segment, so it appends the rows that it reads.
   void run_heads(const Step& step, int worker, int workers) {
     const Range range = partition(op_.kv_heads, 1, worker, workers);
     const int group = op_.heads / op_.kv_heads;
@@ -256,7 +256,7 @@ class AttendOp final : public Operation {
     std::byte* block;
     std::int64_t dim_stride, row_stride, place;
   };
-  /// Writes some dims of a row as codes; who writes the first also writes the scale.
+  /// Writes some dims of a row as codes; the worker with the first dim also writes the scale.
   void store_codes(const Step& step, const float* row, float* scratch, const CodesPlace& at,
                    Dims dims) const {
     const auto padded = static_cast<int>(round_up(op_.head_dim, kLanes));
@@ -325,7 +325,8 @@ class AttendOp final : public Operation {
       part(blocks, true,
            [&](const AttendShare& own, int from, int to) { kernels.attend_weights(own, from, to); });
       const std::int64_t pieces = (round_up(op_.head_dim, kLanes) + kShareColumns - 1) / kShareColumns;
-      // What follows the last part waits by itself, as it does after workers that share nothing.
+      // There is no barrier after the last part; the next operation has one, as after workers that share
+      // nothing.
       part(pieces, !last, [&](const AttendShare& own, int from, int to) {
         for (int index = from; index < to; ++index) kernels.attend_sums(own, index);
       });

@@ -1,6 +1,6 @@
-// Claims: which pieces of one worker's part of an operation are taken, and how many are done. Its owner takes
-// pieces from the first on; a worker that waits at a barrier takes what is left, even if the owner has not
-// begun. The number of the step is part of each claim, so nobody clears it between two steps. Owner: the
+// Claims: counts the taken and the finished pieces of one worker's part of an operation. Its owner takes
+// pieces from the first on; a worker that waits at a barrier takes the rest, even if the owner has not
+// begun. The number of the step is part of each claim, so nothing is cleared between two steps. Owner: the
 // operation, one for each worker. Thread: any worker. Cost: one atomic operation to take, one to finish.
 #pragma once
 
@@ -16,7 +16,7 @@ class alignas(64) Claims {  // workers write different ones: each has its cache 
  public:
   static constexpr int kMaxPieces = 4095;
 
-  /// The next of `pieces` pieces that nobody has in this step; -1: none is left. Steps are numbered from 1.
+  /// The next free one of `pieces` pieces in this step; -1: there is none. Steps are numbered from 1.
   int take(std::uint64_t step, int pieces) {
     // The barriers order the rest: inputs were written before the last one, outputs are read after finish().
     std::uint64_t seen = word_.load(std::memory_order_relaxed);
@@ -28,12 +28,12 @@ class alignas(64) Claims {  // workers write different ones: each has its cache 
     }
   }
 
-  /// A taken piece is done: who waits sees what was written before.
+  /// A taken piece is done: a worker that waits for it sees its outputs.
   void finish() { word_.fetch_add(std::uint64_t{1} << kDoneShift, std::memory_order_release); }
 
   /// Returns when all pieces of this step are done. The owner calls it after its last take().
   void wait(int pieces) const {
-    constexpr int kSpins = 2000;  // then the one who has the last piece may need this core
+    constexpr int kSpins = 2000;  // then the worker with the last piece may need this core
     for (int spins = 0; done() != pieces; ++spins) {
       if (spins < kSpins) {
         relax();

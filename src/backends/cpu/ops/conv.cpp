@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kMaxTaps = kRing - kMaxTapeRows - 1;
 
-/// Workers own channels, so a worker reads from the ring only what it wrote itself.
+/// Workers own channels, so a worker reads from the ring only rows that it wrote itself.
 class ConvOp final : public Operation {
  public:
   ConvOp(const CausalConv1d& op, const BuildContext& context)

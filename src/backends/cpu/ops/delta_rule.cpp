@@ -23,7 +23,7 @@ float sigmoid(float x) {
 constexpr int kConfirmedRows = 16;  // confirmed rows prepared at a time
 constexpr int kPreparedRows = kConfirmedRows + kMaxTapeRows;
 
-/// What one value head needs of one row, for any column.
+/// The inputs of one value head and one row, for any column.
 struct Prepared {
   float *q = nullptr, *k = nullptr;  // [key_dim], normalised
   float decay = 0, beta = 0, key_query = 0;
@@ -158,7 +158,7 @@ class DeltaRuleOp final : public Operation {
   /// The updates that a tile still lacks: the kept drafts of the last step.
   int replay(const Head& at, int tile, DeltaUpdate* updates) const {
     const SequenceView& sequence = at.segment.sequence;
-    // The slot must not pass on what an earlier timeline left in it.
+    // An earlier timeline's state in the slot must not leak.
     if (at.segment.position == sequence.replay) {
       std::memset(state(at, tile), 0,
                   static_cast<std::size_t>(op_.key_dim * width(at, tile)) * sizeof(float));

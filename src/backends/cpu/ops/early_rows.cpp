@@ -41,7 +41,7 @@ Range EarlyRows::columns(int worker, int workers) const {
   return {heads.first * width, heads.last * width};
 }
 
-/// Counts one of the workers who have columns of the group. The last one sees what the others wrote.
+/// Counts the workers with columns of the group. The last one sees the columns of the others.
 bool EarlyRows::is_last(std::uint64_t step, std::size_t index, int group, int workers) {
   constexpr int kStepShift = 16;
   const int writers = writers_[static_cast<std::size_t>(workers)][index][static_cast<std::size_t>(group)];

@@ -1,7 +1,7 @@
 // Early rows: a small batch's rows for the products of a linear, written before the barrier in front of it.
-// Every worker prepares the groups of the columns that it has just written, so nobody reads another's floats,
+// Every worker prepares the groups of the columns that it has just written, so none reads another's floats,
 // and the linear reads their codes, a quarter of the bytes. A group with columns of several workers is
-// prepared by the last of them. The bits are those of rows that one worker prepares. Owner: the linear.
+// prepared by the last of them. The bits are the same as if one worker prepared all rows. Owner: the linear.
 // Thread: any worker.
 #pragma once
 
@@ -20,7 +20,7 @@ namespace ft::cpu {
 
 class EarlyRows {
  public:
-  /// Copies of these rows for `rows` rows, in memory of its own.
+  /// Private copies of these rows for `rows` rows.
   EarlyRows(std::span<const PreparedRows> like, std::int64_t columns, int rows);
 
   /// True if every way to prepare rows goes group by group and there was memory.
@@ -33,7 +33,7 @@ class EarlyRows {
   }
 
   const PreparedRows& rows(std::size_t index) const { return rows_[index]; }
-  /// What `worker` calls after it wrote its columns of `in`.
+  /// `worker` calls it after it has written its columns of `in`.
   void prepare(const Step& step, Matrix in, int worker, int workers);
 
  private:

@@ -1,4 +1,4 @@
-// Rows are grouped by expert, so that a step reads the weights of an expert once, and none of those that no
+// Rows are grouped by expert, so that a step reads the weights of an expert once, and skips experts that no
 // row is routed to. A `slot` is a row at one of its experts; slots are in order of expert, then of row.
 #include <algorithm>
 
@@ -22,7 +22,7 @@ struct Slots {
   int count(int expert) const { return begin[expert + 1] - begin[expert]; }
 };
 
-/// What a worker has for itself, in floats of its scratch.
+/// A worker's private memory, in floats of its scratch.
 struct Own {
   Slots slots;
   std::vector<PreparedRows> gathered;                    // the rows of one expert, tile by tile
@@ -174,7 +174,7 @@ class ExpertsOp final : public Operation {
     }
   }
 
-  /// Each row as a tile of its own. In a small batch every worker prepares all of them for itself.
+  /// Each row as a separate tile. In a small batch every worker prepares all of them for itself.
   void prepare_inputs(const Step& step, int worker, int workers) const {
     const Range range = step.small_batch ? Range{0, step.rows} : partition(step.rows, 1, worker, workers);
     for (std::size_t i = 0; i < shape_.inputs.size(); ++i) {

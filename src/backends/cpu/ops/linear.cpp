@@ -90,7 +90,7 @@ class LinearOp final : public Operation {
     std::size_t weight;
     BlockRange blocks;
   };
-  /// What one of `workers` workers multiplies: `pieces` of each portion of the rows.
+  /// The part of one of `workers` workers: `pieces` of each portion of the rows.
   struct Part {
     int owner, workers;
     int pieces, portions;
@@ -107,11 +107,11 @@ class LinearOp final : public Operation {
     if (step.small_batch) return rows;
     const bool matrix = std::ranges::any_of(
         shared_, [&](const PreparedRows& each) { return each.arranged(*step.kernels, rows).matrix; });
-    const std::int64_t whole = matrix ? kMatrixRows : kTileRows;  // of which a portion is a multiple
+    const std::int64_t whole = matrix ? kMatrixRows : kTileRows;  // a portion is a multiple of it
     return std::max<std::int64_t>(whole, kInputBytes / row_bytes_ / whole * whole);
   }
 
-  // ---- several workers, who take pieces of each other's parts ----
+  // ---- several workers, which take pieces of each other's parts ----
 
   /// Blocks of a worker's part of a weight that are multiplied at a time.
   int piece_blocks(const Packed& weight, int blocks, int portions) const {
@@ -155,7 +155,7 @@ class LinearOp final : public Operation {
   }
 
   /// In a small batch `worker` multiplies the rows that it prepared itself, so a piece's bits do not depend
-  /// on who takes it. In a large one all rows were ready at the operation's own barrier.
+  /// on the worker that takes it. In a large one all rows were ready at the operation's barrier.
   bool take_piece(const Step& step, int worker, const Part& part) {
     Claims& claims = claims_[static_cast<std::size_t>(part.owner)];
     const int taken = claims.take(step.number, part.all());
@@ -170,7 +170,7 @@ class LinearOp final : public Operation {
     return true;
   }
 
-  /// The part of `worker`. What follows may read its own outputs without a barrier, so all must be done.
+  /// The part of `worker`. The next operation may read its outputs without a barrier, so all must be done.
   void run_pieces(const Step& step, int worker, int workers) {
     const Part part = part_of(step, worker, workers);
     if (part.all() == 0) return;

@@ -63,7 +63,7 @@ struct PreparedRows {
   void write(const Kernels& kernels, const float* in, TilePlace at) const;
   /// Writes some groups of a row.
   void write(const Kernels& kernels, const float* in, TilePlace at, GroupRange some) const;
-  /// Copies a row that is a tile of its own.
+  /// Copies a row that is a separate tile.
   void copy(const PreparedRows& from, std::int64_t row, TilePlace at) const;
   Tile tile(std::int64_t first_row, int rows) const;
 
@@ -77,7 +77,7 @@ PreparedRows prepared_rows(int group, std::int64_t columns, const BuildContext& 
 /// One for each way (a group size, or kPairs) in which the weights want their rows; none for plain weights.
 std::vector<PreparedRows> prepared_for(std::span<const Packed* const> weights, std::int64_t columns,
                                        const BuildContext& context);
-/// Of all of them together.
+/// Bytes of all of them together.
 std::int64_t prepared_bytes(std::span<const PreparedRows> all, std::int64_t rows);
 /// The index of the rows that `weight` takes; -1: plain ones.
 int find_prepared(std::span<const PreparedRows> all, const Packed& weight);

@@ -1,6 +1,6 @@
 // Reading rows that other workers have just written. Their lines are in those workers' caches, and a worker
 // that meets them one by one waits for each. So it asks for all of them first, and where every worker reads
-// all rows, each begins at another row, because many who read one line at once wait for each other. The
+// all rows, each begins at another row, because workers that read one line at once wait for each other. The
 // norms of eight rows of 1,024 columns took 16 workers 15 us in one order without asking first, now 6 us.
 // Thread: any worker. Cost: one instruction for each line.
 #pragma once
@@ -16,7 +16,7 @@ inline void prefetch_floats(const float* begin, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += kLineFloats) __builtin_prefetch(begin + i);
 }
 
-/// Calls each(row) for `rows` rows of a small batch, of which every worker reads all; in(row): [width].
+/// Calls each(row) for `rows` rows of a small batch, all of which every worker reads; in(row): [width].
 template <class In, class Each>
 void for_rows_in_turn(std::int64_t rows, std::int64_t width, int worker, const In& in, const Each& each) {
   const auto turned = [=](std::int64_t i) { return (i + worker) % rows; };

@@ -42,12 +42,12 @@ struct Packed {
 /// to it where its width allows. 0: never.
 Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight_bits = 0);
 
-/// What one worker needs for packing. It is made before the workers start, because they must not throw.
+/// One worker's memory for packing. It is made before the workers start, because they must not throw.
 struct PackScratch {
   std::vector<std::byte> zeros;  // a stored row for an output that does not exist
   std::vector<float> values;     // of a row that is kept in float32 or requantised
   PinnedRows made;               // a block's rows of a weight with a source
-  // Of a requantised block:
+  // For a requantised block:
   std::vector<std::uint32_t> words;       // [kLanes, columns * bits / 32]
   std::vector<std::byte> scales, biases;  // [kLanes, groups] bf16
 

@@ -22,7 +22,7 @@ void tell(const PackProgress& progress, const char* task, std::int64_t done, std
   }
 }
 
-/// What makes two packed weights the same: the stored weight, by place, shape and a sample of its bytes (the
+/// The key of equal packed weights: the stored weight, by place, shape and a sample of its bytes (the
 /// mapping of another model may come to the same place), the listed rows, and the shape that they take.
 std::string share_key(const Weight& weight, const std::vector<std::int32_t>& ids, const Packed& packed) {
   constexpr std::size_t kSample = 4096;

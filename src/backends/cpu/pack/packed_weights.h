@@ -6,7 +6,7 @@
 // same backend has packed in the same way is not packed again: both use one copy, as the MTP head does with
 // the LM head of its target where it drafts among the whole vocabulary. A weight that a program has twice is
 // packed once. A page of a mapped file may be far from the core that reads it, so on several memory nodes the
-// workers copy the file's weights, each what it reads; the system may drop the file's pages then. Thread: the
+// workers copy the file's weights, each its part; the system may drop the file's pages then. Thread: the
 // engine thread; the pool's workers join it in fill(). Cost: packing reads and writes every weight, mapping
 // reads the file. Errors: formats without a kernel, no memory.
 #pragma once
@@ -42,7 +42,7 @@ class SharedWeights {
   /// Null: no program has packed it.
   std::shared_ptr<const PackedMemory> find(const std::string& key, Packed& packed) const;
   void add(std::string key, const Packed& packed, const std::shared_ptr<const PackedMemory>& memory);
-  /// Drops what no program uses any more.
+  /// Drops weights that no program uses any more.
   void tidy();
 
  private:
@@ -58,17 +58,17 @@ class PackedWeights {
   PackedWeights& operator=(const PackedWeights&) = delete;
   /// `ids`: the listed rows in order; empty: all rows. `max_weight_bits`: see plan_pack.
   Status add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits);
-  /// On more than one memory node every worker has what it reads near its core, also of a mapped file.
+  /// On more than one memory node every worker has its weights near its core, also those of a mapped file.
   Status fill(ThreadPool& pool, const PackedCacheOptions& packed_cache, const PackProgress& progress,
               int memory_nodes = 1);
 
   /// In the order of add(); it has data once filled.
   const Packed* at(std::size_t index) const { return &packed_[index]; }
-  /// Of those that no other program had packed before.
+  /// Bytes of weights that no other program had packed before.
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  /// What to pack, and the listed rows if not all.
+  /// A weight to pack, and the listed rows if not all.
   struct Job {
     Weight weight;
     std::vector<std::int32_t> ids;

@@ -1,4 +1,4 @@
-// What the host tells a kernel beside its buffers: plain numbers, the same bytes in Metal, C++ and CUDA. The
+// The arguments of a kernel other than buffers: plain numbers, the same bytes in Metal, C++ and CUDA. The
 // rows of a matrix are `stride` floats apart. Included by the kernels and by the host.
 #pragma once
 
@@ -43,7 +43,7 @@ struct DraftRowArgs {
   float bias_values[4];
 };
 
-/// Of all rows: logits of a row, parts that they are cut into, whether columns have ids of their own.
+/// The same for all rows: logits of a row, parts that they are cut into, whether columns have separate ids.
 struct DraftArgs {
   FtNumber columns, parts, labelled;
   FtNumber kept;     // logits of a part that top-k keeps

@@ -1,5 +1,5 @@
 // The tokens of draft rows: the highest logit, or a draw of the distribution after temperature, top-k, top-p
-// and min-p. The noise is that of the host (sampling/philox.h), its logarithms in float: a draft need only
+// and min-p. The noise is the host's (sampling/philox.h), its logarithms in float: a draft need only
 // agree with the target's choice nearly always. Every choice is a maximum, ties go to the lower token, so no
 // order of threads can change one. A part is kDraftColumns columns; more logits than that are parts side by
 // side, which the last kernel brings together. Nothing here is used for a token that is emitted.
@@ -94,7 +94,7 @@ inline DraftWords draft_words(uint group, const device DraftRowArgs* row) {
   return w;
 }
 
-// -log(-log(u)), u = (upper + 0.5) / 2^32. Near one, -log(u) is that of 1 - r with a small r, which is exact.
+// -log(-log(u)), u = (upper + 0.5) / 2^32. Near one, -log(u) is -log(1 - r) with a small r, which is exact.
 inline float draft_noise(uint upper) {
   const float cell = 2.3283064365386963e-10f;  // 2^-32
   float exponential;
@@ -189,7 +189,7 @@ kernel void draft_keep(const device float* x [[buffer(0)]], const device int* id
     for (uint i = 0; i < kDraftShare; ++i) reach += keys[i] >= (least | bit) ? 1u : 0u;
     if (group_sum(float(reach), shared, lane, simd) >= float(wanted)) least |= bit;
   }
-  // Fewer than `wanted` are above it; equal ones are alike.
+  // Fewer than `wanted` are above it; equal ones are interchangeable.
   uint above = 0;
   for (uint i = 0; i < kDraftShare; ++i) above += keys[i] > least ? 1u : 0u;
   counts[own] = above;

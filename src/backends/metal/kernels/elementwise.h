@@ -1,4 +1,4 @@
-// What goes element by element, rows by place, and routes to experts.
+// Elementwise operations, rows by place, and routes to experts.
 #pragma once
 #include "backends/metal/kernels/arguments.h"
 #include "backends/metal/kernels/language.h"
@@ -44,7 +44,7 @@ kernel void take_rows(const device float* x [[buffer(0)]], const device int* pla
   y[group.y * a.y_stride + column] = x[uint(places[group.y]) * a.x_stride + column];
 }
 
-// y row places[r] = x row r; a place < 0: nowhere. grid (width / 256, rows), 256 threads.
+// y row places[r] = x row r; a place < 0: none. grid (width / 256, rows), 256 threads.
 kernel void put_rows(const device float* x [[buffer(0)]], const device int* places [[buffer(1)]],
                      device float* y [[buffer(2)]], constant PlaceArgs& a [[buffer(3)]],
                      uint3 group [[threadgroup_position_in_grid]], uint lane [[thread_index_in_simdgroup]],

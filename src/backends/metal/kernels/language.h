@@ -1,4 +1,4 @@
-// What the kernels use of Metal Shading Language. The same text is Metal on a Mac, C++ in the twin
+// The part of Metal Shading Language that the kernels use. The same text is Metal on a Mac, C++ in the twin
 // (backends/metal/twin/language.h), and for checks CUDA (backends/metal/on_cuda) and C++ with real address
 // spaces (tools/metal_text.py).
 // Rules, which tools/metal_text.py checks: every pointer and array parameter names its address space; a

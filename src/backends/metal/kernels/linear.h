@@ -75,7 +75,7 @@ inline void part_of(const device uint* codes, const device uint* scales, const d
                     const device float* sums, constant LinearArgs& a, uint lane, uint first, uint last,
                     uint row, thread float* acc) {
   const uint groups = (a.inputs + a.group - 1) / a.group;
-  uint at[ROWS];  // rows after the last one repeat it; nobody reads their sums
+  uint at[ROWS];  // rows after the last one repeat it; their sums are not used
   for (int r = 0; r < ROWS; ++r) {
     acc[r] = 0.0f;
     at[r] = min(row + uint(r), a.rows - 1);

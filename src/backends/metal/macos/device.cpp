@@ -73,7 +73,7 @@ class MetalDevice final : public Device {
     if (buffer.handle != nullptr) return buffer;
     return Error{Code::kUnsupported, "metal backend: the GPU does not take the pages of a file"};
   }
-  // The command buffer in progress keeps a reference of its own.
+  // The command buffer in progress keeps another reference.
   void release(Buffer& buffer) override {
     if (buffer.handle != nullptr) message<void>(buffer.handle, "release");
     buffer = {};
@@ -222,7 +222,7 @@ class MetalDevice final : public Device {
   void finish_quietly() {
     try {
       finish();
-    } catch (const std::exception&) {  // nobody waits for its results any more
+    } catch (const std::exception&) {  // its results are not awaited any more
     }
   }
 
@@ -233,7 +233,7 @@ class MetalDevice final : public Device {
   mutable std::mutex running_mutex_;  // a second thread may wait_for()
   std::vector<Owned> running_;        // submitted, in order
   std::int64_t finished_ = 0;         // submissions before the first of these
-  // Of those that the last finish() waited for.
+  // Times of the launches that the last finish() waited for.
   std::int64_t device_ns_ = 0, longest_ns_ = 0;
   mutable PipelineArchive archive_;
   mutable std::vector<Owned> pipelines_;

@@ -28,7 +28,7 @@ struct Launch {
   Size3 grid{}, threads{};
 };
 
-/// Any object; what a class does not use stays empty.
+/// Any object; unused members stay empty.
 struct Thing {
   std::string kind, text;
   int references = 1;
@@ -47,7 +47,7 @@ struct Thing {
 FakeGpu gpu;
 std::deque<Thing> things;
 std::vector<std::vector<Thing*>> pools;
-std::vector<Thing*> committed;  // command buffers that nobody has waited for
+std::vector<Thing*> committed;  // command buffers without a wait
 std::map<std::string, void (*)(), std::less<>> methods;
 
 void breach(const std::string& what) { gpu.breaches.push_back(what); }

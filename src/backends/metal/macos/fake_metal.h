@@ -21,7 +21,7 @@ struct FakeGpu {
   std::string refused_kernel = {};  // gets no pipeline
   std::string failure = {};         // of the next command buffer that runs
 
-  // What was seen.
+  // Recorded events.
   std::vector<std::string> breaches = {};
   int compiled = 0, from_archive = 0;  // pipelines
   int launches = 0, command_buffers = 0;

@@ -1,5 +1,5 @@
 // Compiled pipelines in a file (MTLBinaryArchive), so that a later start finds them instead of compiling.
-// macOS keeps a cache of its own, which it may empty at any time. A pipeline that the file lacks, a damaged
+// macOS has a pipeline cache too, which it may empty at any time. A pipeline that the file lacks, a damaged
 // file or a folder that refuses writing cost time only: the device then compiles as if there were no archive.
 // Owner: the device; its thread. Cost of keep(): writing a file, only after a new pipeline.
 #pragma once
@@ -13,7 +13,7 @@ namespace ft::metal {
 
 class PipelineArchive {
  public:
-  /// `key`: what the pipelines depend on beside the system, which Metal checks itself. An empty folder:
+  /// `key`: everything that the pipelines depend on, except the system, which Metal checks. An empty folder:
   /// nothing is kept.
   void open(Object device, const std::string& folder, std::string_view key);
   /// The pipeline of a function. Empty: the archive lacks it.

@@ -63,7 +63,7 @@ void shuffle(std::vector<int>& order, int threads, unsigned& seed) {
 
 void set_fibre_order(unsigned seed) { order_seed = seed; }
 
-// A lane is never more than one meeting ahead of its simdgroup, so two places for what is given do.
+// A lane is never more than one exchange ahead of its simdgroup, so two places for the values are enough.
 float exchange(float x, int distance) {
   Group& g = group();
   Fibre& fibre = own();

@@ -1,5 +1,5 @@
 // The threads of one threadgroup on the host: fibres that meet in shuffles and barriers, in an order that a
-// seed chooses. It proves what the kernels compute; races that need two real processors it cannot show.
+// seed chooses. It proves the kernels' results, but cannot show races that need two real processors.
 // Thread: each has its own; one group at a time. Cost: about 15 ns a meeting and thread.
 #pragma once
 

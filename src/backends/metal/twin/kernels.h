@@ -12,7 +12,7 @@ namespace ft::metal {
 
 inline constexpr std::size_t kMaxBuffers = 12;
 
-/// < 0: there is none of this name.
+/// < 0: unknown.
 int find_twin_kernel(std::string_view name);
 void run_twin_kernel(int kernel, std::span<std::byte* const> buffers, const std::byte* args, Grid grid,
                      int threads);
