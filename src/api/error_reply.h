@@ -1,8 +1,8 @@
 // Errors in the form that each dialect's SDK expects: a status, a kind, a sentence, and the field. The status
 // permits a retry only where a retry can help. kInvalid and kUnsupported: 400; kTooLong: 400
 // (context_length_exceeded); kNotFound: 404; kBusy: 429 with Retry-After; kExhausted: 507; kCancelled: 503
-// (Anthropic: 529); all others: 500. Permanent errors carry `x-should-retry: false`. In Anthropic's dialect
-// an error of the field `thread` has the details that make its SDK go on without server-side conversations.
+// (Anthropic: 529); all others: 500. Permanent errors carry `x-should-retry: false`. For Anthropic's clients
+// an error of the field `thread` has the details with which the SDK sends the whole conversation instead.
 #pragma once
 
 #include <string>

@@ -113,7 +113,7 @@ struct DeltaShape {
   int key_heads = 2, value_heads = 4;
 
   int width() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
-  /// Sizes that are multiples of nothing.
+  /// Sizes that no block divides.
   static DeltaShape odd() { return {.key_dim = 20, .value_dim = 41, .kernel_width = 3}; }
 };
 

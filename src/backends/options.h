@@ -74,7 +74,7 @@ struct BackendOptions {
   PackProgress progress = {};      // of packing; may be empty
   /// auto: returns an error if the GPU cannot run this model. Null accepts any GPU.
   std::function<Status(const Backend&)> check_device = {};
-  /// auto: told in a sentence why a GPU of this machine is not taken. May be empty.
+  /// auto: receives the reason, in a sentence, if a GPU of this machine is not used. May be empty.
   std::function<void(const std::string&)> notice = {};
 };
 

@@ -1,5 +1,5 @@
-// One sequence driven through an executable by hand, for tests: what timeline/ and spec/ do, in the fewest
-// lines. Errors: fails the test by throwing.
+// One sequence driven through an executable by hand, for tests, as timeline/ and speculation/ do, in the
+// fewest lines. Errors: fails the test by throwing.
 #pragma once
 
 #include <algorithm>

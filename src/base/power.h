@@ -10,7 +10,7 @@ namespace ft {
 
 struct PowerFacts {
   std::string governor;               // of core 0: "performance", "powersave"
-  double mhz = 0, highest_mhz = 0;    // mean of all cores now; the most that one may have
+  double mhz = 0, highest_mhz = 0;    // mean of all cores now; the maximum of any core
   std::int64_t throttled_times = -1;  // because of heat or power, since the system started; -1: unknown
 };
 

@@ -100,7 +100,7 @@ ThreadPool::ThreadPool(int workers, int spin_us, std::vector<int> cores, ThreadC
       watches_(workers_ > 1 && workers_ <= static_cast<int>(cores.size()) && is_fine(clock)),
       cores_(pinned_ ? thread_count(workers_, cores) : workers_, workers_) {
   // More workers than cores: a worker that spins keeps another one from its core. With a quota, spinning
-  // spends it, and which of the cores is free is the system's to say: other containers have the same ones.
+  // spends it, and the system alone decides which cores are free: other containers use the same ones.
   if (!pinned_) longest_spins_ = shortest_spins_;
   spins_.store(longest_spins_, std::memory_order_relaxed);
   const auto count = static_cast<std::size_t>(pinned_ ? thread_count(workers_, cores) : workers_);

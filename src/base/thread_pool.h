@@ -117,7 +117,7 @@ class ThreadPool {
   void work(Place& place);
   /// Evidence of the last task about the cores.
   void observe_task(std::int64_t begin_ns);
-  /// True for the last worker to arrive, which lets the others go on.
+  /// True for the last worker to arrive, which releases the others.
   bool arrive();
   /// Waits until the signal is no longer `old`.
   void wait(Signal& signal, int old);

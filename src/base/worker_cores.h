@@ -58,7 +58,7 @@ class WorkerCores {
   };
 
   double share(int core) const { return cores_[static_cast<std::size_t>(core)].share(); }
-  /// The median of the used cores: time that all of them lose does not speak against one.
+  /// The median of the used cores: time that all of them lose says nothing about one.
   double usual_share();
   bool may_avoid(double lost) const;
   void avoid(Core& core, std::int64_t now_ns);
@@ -77,8 +77,8 @@ class WorkerCores {
   int limit_;
   int before_try_ = 0;        // the limit before more workers were tried; 0: it was not raised
   int step_ = 1;              // workers more for the next try
-  int late_ = 0;              // windows in a row that speak for fewer workers
-  int quiet_ = 0;             // that speak for more
+  int late_ = 0;              // windows in a row with a loss that fewer workers avoid
+  int quiet_ = 0;             // in a row that allow more workers
   int fine_ = 0;              // since more were tried
   std::int64_t try_ns_ = 0;   // when more may be tried
   std::int64_t wait_ns_ = 0;  // how long the last wait for a try was

@@ -195,7 +195,7 @@ Status DflashDrafter::draft(std::span<DraftSlot*> slots, std::span<std::int32_t>
   return {};
 }
 
-/// Ends the block: nothing of it stays.
+/// Ends the block without keeping any of it.
 void DflashDrafter::finish(std::span<DraftSlot*> slots, bool good) {
   for (DraftSlot* slot : slots) {
     std::optional<Txn>& txn = txns_[static_cast<std::size_t>(slot->id)];
@@ -243,7 +243,7 @@ void DflashDrafter::draw_one_by_one(DraftSlot& slot, const ChoicesOf& choices) {
   }
 }
 
-/// A timeline is all that there is to remember: it can be cut at any length.
+/// The timeline is the whole memory: it can be cut at any length.
 struct DflashDrafter::Memory final : DraftMemory {
   Memory(int drafter, Timeline saved, std::int64_t begin)
       : number(drafter), timeline(std::move(saved)), first(begin) {}

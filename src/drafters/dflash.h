@@ -75,7 +75,7 @@ class DflashDrafter final : public Drafter {
   Status draft(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens);
   void finish(std::span<DraftSlot*> slots, bool good);
   void draw(std::span<DraftSlot*> slots, const StepResult& result);
-  /// What a draft is drawn from: logits and the tokens of their columns (empty: all).
+  /// The distribution of a draft: logits and the tokens of their columns (empty: all).
   struct Choices {
     std::span<const float> logits;
     std::span<const std::int32_t> ids;

@@ -151,7 +151,7 @@ Status ModelDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t
   return status;
 }
 
-/// The tokens that are missing, up to the pending one, then the first draft.
+/// The missing tokens up to the pending one, then the first draft.
 Status ModelDrafter::first_pass(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {
   tokens_.clear(), logit_rows_.clear(), segments_.clear(), samples_.clear();
   for (DraftSlot* slot : slots) {
@@ -183,7 +183,7 @@ Status ModelDrafter::next_pass(std::span<DraftSlot*> slots, int step, std::span<
   return tokens_.empty() ? Status() : run_pass(slots, step, round_tokens);
 }
 
-/// Rows of one slot in the pass that is prepared; the last one drafts.
+/// Rows of one slot in the prepared pass; the last one drafts.
 Status ModelDrafter::add(DraftSlot& slot, Timeline& timeline, std::span<const std::int32_t> tokens,
                          int step) {
   const auto rows = static_cast<int>(tokens.size());
@@ -255,7 +255,7 @@ struct ModelDrafter::Memory final : DraftMemory {
 
 Result<std::unique_ptr<DraftMemory>> ModelDrafter::save(int slot_id) {
   const SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
-  // Tokens that it took in beyond the committed ones cannot be taken out again.
+  // Tokens that it read beyond the committed ones cannot be removed again.
   if (!slot.timeline || slot.timeline->lost() || slot.timeline->length() > slot.seen)
     return std::unique_ptr<DraftMemory>();
   FT_ASSIGN(Timeline timeline, slot.timeline->fork());

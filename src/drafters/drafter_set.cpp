@@ -148,7 +148,7 @@ Result<std::unique_ptr<DraftMemory>> DrafterSet::save(int slot) {
   return std::unique_ptr<DraftMemory>(std::move(memory));
 }
 
-/// Members whose memory is not there begin anew.
+/// Members without a memory begin anew.
 Status DrafterSet::restore(int slot, const DraftMemory& memory, std::int64_t length) {
   close(slot);
   for (Drafter* member : members_) {

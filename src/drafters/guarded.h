@@ -1,4 +1,4 @@
-// Calls into a drafter, which must not harm a round: what it throws becomes an error. A lost backend is not a
+// Calls into a drafter, which must not harm a round: its exceptions become errors. A lost backend is not a
 // drafter's fault and goes through.
 #pragma once
 

@@ -28,7 +28,7 @@ struct Removal {
 /// Errors: kBusy while a process fetches files of the repository; kIo if another snapshot cannot be read.
 Result<Removal> plan_removal(const std::string& repository, const std::string& model);
 
-/// kIo for what cannot be deleted; the same command continues.
+/// kIo for files that cannot be deleted; the same command continues.
 Status remove(const Removal& removal);
 
 }  // namespace ft::hub

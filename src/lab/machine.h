@@ -33,7 +33,7 @@ double probe_read_bandwidth(int threads);
 struct Finding {
   enum class Kind { kGood, kWarning, kProblem };
   Kind kind = Kind::kGood;
-  std::string what, repair;  // repair: what to do about it, or empty
+  std::string what, repair;  // repair: the next step, or empty
 };
 
 std::vector<Finding> check_machine(const Machine& machine, int threads);

@@ -26,7 +26,7 @@ struct DraftFormat {
   /// Names and prefixes of its tensors; only those fields and `norm_offset` are used.
   const Family* tensors;
   Result<std::unique_ptr<DraftConfig>> (*read_config)(const format::ConfigFiles&, const ModelFacts& target);
-  /// Fills programs, widths and blocks. The target is built; its embedding and LM head are there.
+  /// Fills programs, widths and blocks; after an error they are undefined. The target is built first.
   Status (*build)(DraftNetwork&, const DraftConfig&, WeightSource&, const Model& target);
 };
 

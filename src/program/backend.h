@@ -77,7 +77,7 @@ struct StepArgs {
   /// host reads it after collect(). Steps do not see values that the host writes there.
   std::span<std::int32_t> round_tokens;
   CapturePlaces capture = {};  // where captured rows go; never a place that `hidden` names
-  bool logits = true;          // somebody reads StepResult::logits; false saves a device the copy
+  bool logits = true;          // StepResult::logits is read; false saves a device the copy
   /// [rows], for Attention::frequency_axes; empty: each row has its position on all axes.
   std::span<const Coordinates> coordinates = {};
   /// Rows that Embed uses instead of rows of its table (images); a place < 0: the table's row.

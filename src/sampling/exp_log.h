@@ -1,6 +1,6 @@
 // Natural exponential and logarithm with the same bits on every machine: only IEEE double additions,
 // multiplications and divisions in a fixed order, no fused operations (the build forbids contraction) and no
-// libm. A device that evaluates the same expressions without contraction gets the same bits. The error is
+// libm. backends/cuda/kernels/device.cuh evaluates the same expressions and gets the same bits. The error is
 // within 2 units in the last place. Cost: about 15 multiplications each, no table, and no branch in exp's
 // path. Source: the reductions and the logarithm's coefficients are from fdlibm (Sun Microsystems,
 // e_exp.c, e_log.c); the exponential is its Taylor series to degree 13.

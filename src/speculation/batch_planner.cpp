@@ -19,7 +19,7 @@ void BatchPlanner::plan_depths(const CostModel& costs, double hope) {
                      std::span(drafters_).first(slots_.size()), hope);
 }
 
-/// Only where drafts are likely to be right: then costs alone speak against them.
+/// Only if drafts are likely to be right, so that costs alone rule them out.
 void BatchPlanner::plan_retry(const CostModel& costs) {
   constexpr double kLikely = 0.5, kHope = 0.5;
   shallow_ = 0;

@@ -59,7 +59,7 @@ DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& o
 }
 
 int DepthPolicy::choose_fixed(std::span<const Offer> offers, int allowed) {
-  // The first offer is the one that the text itself speaks for.
+  // The first offer is the one that the text itself supports.
   for (std::size_t i = 0; i < offers.size(); ++i) {
     const int max_depth = std::min({offers[i].max_tokens, allowed, kMaxDraftTokens});
     if (max_depth <= 0) continue;
@@ -107,7 +107,7 @@ BatchSlot DepthPolicy::prospects(const CostModel& costs, std::span<const Offer> 
     if (best.pace() > any_pace) any_pace = best.pace(), slot.any = found;
     if (offer.drafter->draft_cost(1) == 0 && best.pace() > free_pace)
       free_pace = best.pace(), slot.free = found;
-    if (fixed_ >= 0) break;  // the first offer is the one that the text itself speaks for
+    if (fixed_ >= 0) break;  // the first offer is the one that the text itself supports
   }
   return slot;
 }
@@ -155,7 +155,7 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
     last_draft_[static_cast<std::size_t>(offers[reason_.offer].drafter->number())] = round_;
     return reason_.best.depth;
   }
-  constexpr double kLikely = 0.5;  // then costs alone speak against drafts
+  constexpr double kLikely = 0.5;  // then costs alone rule drafts out
   if (reason_.rates[0] > kLikely && try_again(costs, offers[reason_.offer], reason_.max_tokens, others))
     return reason_.best.depth;
   return probe(costs, offers.first(count), allowed, others);
@@ -181,7 +181,7 @@ bool DepthPolicy::explore(std::span<const Offer> offers, std::span<Best> bests, 
   return false;
 }
 
-/// Costs that were taken at a bad moment would keep a depth away that acceptance speaks for: now and then a
+/// Costs measured at a bad moment would rule out a depth that acceptance favours: now and then a
 /// round goes as deep as it would at half the extra cost, and so measures it again.
 bool DepthPolicy::try_again(const CostModel& costs, const Offer& offer, int max_depth,
                             const RoundSoFar& others) {
@@ -262,7 +262,7 @@ void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int
 void DepthPolicy::teach(AcceptancePrior& prior, int slots) const {
   if (fixed_ >= 0) return;
   constexpr double kShare = 0.25;
-  constexpr double kWhole = 4;   // drafts that speak for a whole request
+  constexpr double kWhole = 4;   // drafts that count as much as a whole request
   constexpr double kMin = 0.15;  // so that bad rates of earlier texts do not rule out a new one
   constexpr double kMaxRate = 0.99;
   for (std::size_t i = 0; i < estimates_.size(); ++i) {

@@ -98,7 +98,7 @@ class DepthPolicy {
   /// `slots`: requests that ran together. They often end together, and one of them says as much as all.
   void teach(AcceptancePrior& prior, int slots = 1) const;
   /// "depth 3: mtp, drafts right .91 .85 .77; 2.90 tokens expected for 1.21 plain steps":
-  /// why the last choice fell as it did.
+  /// the reason for the last choice.
   std::string explain() const;
 
  private:
@@ -106,7 +106,7 @@ class DepthPolicy {
   static constexpr int kLastProbe = 128;
   static constexpr double kProbing = 0.005;  // part of the time that probes may take
   static constexpr int kStale = 24;          // rounds after which a drafter that did not draft may be tried
-  static constexpr int kRetry = 48;  // rounds between two tries of a depth that only the costs speak against
+  static constexpr int kRetry = 48;          // rounds between two tries of a depth that costs alone rule out
   static constexpr double kMaxExplorationBudget = 3;  // plain steps that exploration may save up
   static constexpr double kMaxAllowance = 6;          // plain steps
   static constexpr double kMinAllowance = 0.3;        // of a request that begins

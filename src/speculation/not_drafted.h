@@ -15,7 +15,7 @@ enum class NotDrafted {
   kUnavailable,   // the model cannot have the drafter; Model says why
   kNoRound,       // it ended before its first round
   kFailed,        // the drafter failed
-  kNothingFound,  // no draft was there to be found
+  kNothingFound,  // no draft was found
   kWouldNotPay,
 };
 

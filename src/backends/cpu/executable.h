@@ -65,7 +65,7 @@ struct Step {
   }
 };
 
-/// From which number on workers share parts and prepare early: two have little to take from each other.
+/// The minimum number of workers that share parts and prepare early: two would gain too little.
 inline constexpr int kMinSharingWorkers = 3;
 
 class Operation {

@@ -32,15 +32,15 @@ class Memory {
     return map(bytes, 0);
   }
 
-  /// More than the machine has, too: the caller sees to it that few of its pages are touched at once.
+  /// May be more than the machine's memory: the caller ensures that few of its pages are touched at once.
   static Memory reserve(std::int64_t bytes) {
     constexpr std::int64_t kMax = std::int64_t{1} << 45;
     if (bytes < 0 || bytes > kMax) return {};
     return map(bytes, MAP_NORESERVE);
   }
 
-  /// The whole pages of [begin, begin + bytes) are not there physically until they are touched again, and
-  /// are zero then.
+  /// Gives the whole pages of [begin, begin + bytes) back to the system; they read as zeros when they are
+  /// touched again.
   static void return_to_system(std::byte* begin, std::int64_t bytes) {
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
     const auto at = reinterpret_cast<std::uintptr_t>(begin);

@@ -17,7 +17,7 @@ constexpr int small_batch_rows(const CompileOptions& options) {
 
 class Plan {
  public:
-  /// scratch_bytes[i]: what instruction i needs while it runs.
+  /// scratch_bytes[i]: memory that instruction i needs while it runs.
   Plan(const Program& program, const BarrierPlan& barriers, const CompileOptions& options, int workers,
        const std::vector<std::int64_t>& scratch_bytes);
 

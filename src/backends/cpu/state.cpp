@@ -38,8 +38,8 @@ Result<std::unique_ptr<State>> CpuState::make_unguarded(const StateLayout& layou
   std::unique_ptr<CpuState> state(new CpuState());
   state->kv_bits_ = kv_bits;
   state->bytes_ = state->lay_out(layout, options, nullptr) * static_cast<std::int64_t>(sizeof(float));
-  // Most of a windowed part is never there at once, and a prefix cache bounds its blocks and states together:
-  // all of them may be more than the machine has, since memory is taken at its first use.
+  // Windowed parts are rarely all in memory, and a prefix cache bounds its blocks and states together. So the
+  // sum of all may exceed the machine's memory, which is taken at first use.
   const std::int64_t bytes = state->bytes_;
   state->memory_ = options.releases_sliding_windows ? Memory::reserve(bytes) : Memory::allocate(bytes);
   if (state->memory_.empty()) {

@@ -28,7 +28,7 @@ struct Flag {
   std::string help;
   std::string group;  // heading in --help
   Setter set;
-  std::function<void()> when_typed;  // told that the value is from the command line; or empty
+  std::function<void()> when_typed;  // called if the value is from the command line; or empty
   bool setting = true;               // false: only on the command line
   bool empty_counts = false;         // an empty environment variable is a value too, not the flag's absence
 };

@@ -10,7 +10,7 @@
 namespace ft::cli {
 namespace {
 
-constexpr std::int64_t kMemoryBytes = std::int64_t{64} << 20;  // as `serve` has by default
+constexpr std::int64_t kMemoryBytes = std::int64_t{64} << 20;  // as the default of `serve`
 
 struct Options {
   OutputOptions output;

@@ -126,7 +126,7 @@ Result<int> converse(const Options& options, const std::string& greeting, const 
     failed = failed || (!answered && !interactive);
   }
   if (interactive) terminal.out("\n");
-  return failed ? 1 : 0;  // a script needs the status; a person has seen the error
+  return failed ? 1 : 0;  // a script needs the status; a user has seen the error
 }
 
 Result<int> work(const Options& options, Terminal& terminal) {

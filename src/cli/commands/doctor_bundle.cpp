@@ -24,7 +24,7 @@ constexpr const char* kVariables[] = {
     "HF_HUB_OFFLINE",    "https_proxy",       "HTTPS_PROXY",      "no_proxy",
     "XDG_CACHE_HOME",    "FORETOKEN_MODEL",   "FORETOKEN_MODELS", "FORETOKEN_CONFIG",
     "FORETOKEN_BACKEND", "FORETOKEN_THREADS", "OMP_NUM_THREADS",  "CUDA_VISIBLE_DEVICES"};
-/// Keys of config.json whose values say nothing about a person.
+/// Keys of config.json whose values say nothing about a user.
 constexpr const char* kConfigKeys[] = {"model_type",          "architectures",       "text_config",
                                        "quantization",        "quantization_config", "tie_word_embeddings",
                                        "hidden_size",         "num_hidden_layers",   "mtp_num_hidden_layers",

@@ -139,7 +139,7 @@ hub::Pace make_pace(const std::atomic<bool>& cancelled, int backoff_ms) {
   return pace;
 }
 
-/// An architecture that does not run, before gigabytes are fetched for nothing.
+/// Refuses an architecture that does not run, before gigabytes are fetched.
 Status examine(const std::string& snapshot, const std::string& name) {
   const hub::ModelSummary summary = hub::summarise_folder(snapshot);
   const Assessment found = assess(summary, name, true);

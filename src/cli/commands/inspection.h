@@ -31,7 +31,7 @@ struct Inspection {
   std::string verdict;                                   // "fits", "tight", "does not fit"
   std::string gpu;                                       // the same for this machine's GPU; empty: none
   std::string head_state, head_sentence, head_file;
-  std::vector<std::string> head_donors;  // what would give it a head (cli/library/head_donors.h)
+  std::vector<std::string> head_donors;  // sources of a head for it (cli/library/head_donors.h)
   std::string drafter;                   // the drafter of `auto`
   std::string program;                   // the instructions, if requested
   PackedFiles packed_cache;

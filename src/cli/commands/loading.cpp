@@ -105,7 +105,7 @@ std::int64_t context_for_one(const LoadedModel& loaded) {
   return plan_memory(*loaded.backend, loaded.model, one, ask).context;
 }
 
-/// The folders that the person names, else those that belong to the model.
+/// The folders that the user names, else those that belong to the model.
 Result<std::vector<DraftFolder>> drafters_for(const ModelOptions& choice) {
   if (!choice.drafters.empty() || is_synth_name(choice.directory)) return choice.drafters;
   FT_ASSIGN(const std::string directory, find_model(choice.directory));

@@ -45,7 +45,7 @@ Result<int> install(Terminal& terminal) {
   std::string answer;
   if (!std::getline(std::cin, answer) || (answer != "y" && answer != "yes")) return 0;
   for (const char* command : kCommands) {
-    if (std::system(command) != 0)  // NOLINT(*-env33-c): the two commands above, as the person saw them
+    if (std::system(command) != 0)  // NOLINT(*-env33-c): the two commands above, as the user saw them
       return Error{Code::kIo, fmt::format("Max mode: `{}` failed; see its output above", command)};
   }
   return 0;

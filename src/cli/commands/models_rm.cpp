@@ -35,7 +35,7 @@ std::string shown(std::int64_t bytes) { return bytes_text(static_cast<double>(by
 
 std::string files_text(std::int64_t files) { return fmt::format("{} file{}", files, files == 1 ? "" : "s"); }
 
-/// Exit status 0: it may be deleted; 1: the person refused; 130: they stopped the command.
+/// Exit status 0: it may be deleted; 1: the user refused; 130: they stopped the command.
 Result<int> may_delete(const Options& options, const std::string& command, const std::string& what,
                        Terminal& terminal) {
   if (options.yes) return 0;

@@ -48,7 +48,7 @@ constexpr const char* kWhereHelp = "All three talk to the same engine; Ctrl-C en
 
 struct StartRequest {
   LastStart choice;
-  bool left = false;            // the person left or stopped the download
+  bool left = false;            // the user left or stopped the download
   std::int64_t kept_bytes = 0;  // of the download
 };
 
@@ -142,7 +142,7 @@ Status ask_model(const Options& options, Menu& menu, StartRequest& request, Term
   return offer.kind == ModelOffer::Kind::kPull ? fetch(offer.name, options, request, terminal) : Status();
 }
 
-/// Question 2 of 2; false: the person left.
+/// Question 2 of 2; false: the user left.
 bool ask_where(Menu& menu, LastStart& choice) {
   const std::vector<MenuRow> rows = {
       {"chat here"}, {"the page in the browser"}, {"a server for OpenAI or Anthropic clients"}};
@@ -160,7 +160,7 @@ bool ask_where(Menu& menu, LastStart& choice) {
 }
 
 /// On a Mac whose fans ThermalForge moves, and for a server only: whether they turn at maximum while it
-/// answers. False: the person left.
+/// answers. False: the user left.
 bool ask_mode(Menu& menu, LastStart& choice) {
   if (choice.where == "chat") return true;
   const Result<ThermalForge> tool = ThermalForge::find();

@@ -41,7 +41,7 @@ std::int64_t memory_for(std::int64_t bytes);
 
 /// "the page in the browser" and the like, for the last choice and the second question.
 std::string where_text(const LastStart& choice);
-/// The name of the model for a person.
+/// The name of the model as users read it.
 std::string model_text(const std::string& model);
 
 /// The choice of --yes: the first of the offers that runs here and fits; else, if `may_fetch`, the first that

@@ -13,7 +13,7 @@
 namespace ft::cli {
 
 inline constexpr double kIdleS = 15 * 60, kRestoreS = 60;
-/// kIdleS; the variable THERMALFORGE_IDLE_S has another one, for tests.
+/// kIdleS, or the variable THERMALFORGE_IDLE_S in tests.
 double fans_idle_s();
 
 /// The process that guards: `argv` of `foretoken fan-guard OWNER IDLE_S`; OWNER 0: it is its own, for `max

@@ -1,6 +1,6 @@
 // ThermalForge, the program that controls a Mac's fans (thermalforge status | max | auto). Its root daemon
 // answers at a socket; foretoken never requests root and installs no sudoers rule. Thread: any. Cost: a child
-// process a call, at most 3 s. Errors: kUnsupported elsewhere than on macOS, kNotFound without the tool or
+// process a call, at most 3 s. Errors: kUnsupported except on macOS, kNotFound without the tool or
 // its daemon, kInvalid for a socket that is not root's, kIo for a tool that fails, hangs or speaks garbage.
 #pragma once
 

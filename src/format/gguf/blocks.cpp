@@ -100,8 +100,8 @@ void read_q5_k(const std::byte* block, Group* out) {
   }
 }
 
-// Groups of 16. The products below have at most 24 significant bits, so code * scale + bias is the type's own
-// value.
+// Groups of 16. The products below have at most 24 significant bits, so code * scale + bias is exactly the
+// type's value.
 void read_q6_k(const std::byte* block, Group* out) {
   const float d = half_at(block, 208);
   for (int i = 0; i < kSuperBlock; ++i) {

@@ -1,5 +1,5 @@
-// The tensors and the config.json of a synthetic model, shared by checkpoints on disk (synth_checkpoint.h)
-// and models in memory (synth_model.h): affine codes, block floats or bf16 in the layout of MLX conversions.
+// The tensors and the config.json of a synthetic model, shared by checkpoints on disk (checkpoint.h)
+// and models in memory (model.h): affine codes, block floats or bf16 in the layout of MLX conversions.
 #pragma once
 
 #include <cstdint>

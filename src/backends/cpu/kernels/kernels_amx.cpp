@@ -19,8 +19,8 @@ constexpr int kChunkColumns = 512;
 constexpr int kAhead = 2;  // tile products under way while the sums of a group are added
 constexpr int kBuffers = 2 * kAhead;
 
-// Tile registers; the intrinsics want literals. The last rows, if fewer than a tile, have registers of their
-// own, because setting shapes anew takes as long as some products.
+// Tile registers; the intrinsics want literals. The last rows, if fewer than a tile, have separate
+// registers, because setting shapes anew takes as long as some products.
 #define FT_SUMS 0
 #define FT_ROWS 1
 #define FT_CODES 2

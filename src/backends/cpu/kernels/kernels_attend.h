@@ -196,7 +196,7 @@ inline void window_scores(const AttendArgs& args, const Window& window, int bloc
   });
 }
 
-/// A query's scores become weights; its running maximum and mass go on.
+/// A query's scores become weights; its running maximum and mass are updated.
 template <class Element>
 inline void window_weights(const AttendArgs& args, const Window& window, int query, Running& run) {
   float* lanes = window.weights + query * kWindowRows;

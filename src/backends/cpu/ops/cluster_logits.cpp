@@ -8,7 +8,7 @@
 namespace ft::cpu {
 namespace {
 
-/// A worker has the columns that it has of a linear. It reads the rows of the table where the checkpoint has
+/// Workers share the columns as in a linear. A worker reads the rows of the table where the checkpoint has
 /// them: a step needs few.
 class ClusterLogitsOp final : public Operation {
  public:

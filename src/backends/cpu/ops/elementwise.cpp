@@ -7,7 +7,7 @@
 namespace ft::cpu {
 namespace {
 
-/// Element by element over two matrices of one width; a worker has the columns that it has of a linear.
+/// Element by element over two matrices of one width; workers share the columns as in a linear.
 class BinaryOp final : public Operation {
  public:
   BinaryOp(Row a, Row b, Row out, void (*Kernels::*kernel)(const float*, const float*, std::int64_t, float*),
@@ -47,7 +47,7 @@ class ConcatOp final : public Operation {
   Matrix a_, b_, out_;
 };
 
-/// A worker has the columns that it has of a linear.
+/// Workers share the columns as in a linear.
 class ScaleOp final : public Operation {
  public:
   ScaleOp(const Scale& op, const BuildContext& context)
@@ -65,7 +65,7 @@ class ScaleOp final : public Operation {
   float factor_;
 };
 
-/// A worker has the columns that it has of a linear.
+/// Workers share the columns as in a linear.
 class SigmoidGateOp final : public Operation {
  public:
   SigmoidGateOp(const SigmoidGate& op, const BuildContext& context)
@@ -83,7 +83,7 @@ class SigmoidGateOp final : public Operation {
   Matrix in_, gate_, out_;
 };
 
-/// A worker has the columns that it has of a linear.
+/// Workers share the columns as in a linear.
 class GeluOp final : public Operation {
  public:
   GeluOp(const Gelu& op, const BuildContext& context)
@@ -102,7 +102,7 @@ class GeluOp final : public Operation {
   bool exact_;
 };
 
-/// A worker has the columns that it has of a linear.
+/// Workers share the columns as in a linear.
 class BiasOp final : public Operation {
  public:
   BiasOp(const Bias& op, const BuildContext& context)

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kManyRowsBlocks = 4;  // multiplied at once by more rows than a tile of kTileRows
 
-/// Which slots belong to which expert; every worker finds that out for itself.
+/// The slots of each expert; every worker computes them for itself.
 struct Slots {
   std::int32_t* begin = nullptr;   // [experts + 1]
   std::int32_t* cursor = nullptr;  // [experts]

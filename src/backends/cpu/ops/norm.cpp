@@ -11,7 +11,7 @@ std::vector<float> decode(const Weight& weight) {
   return values;
 }
 
-/// Calls each(row) for the rows that a worker has of a norm: all of a small batch.
+/// Calls each(row) for the worker's rows of a norm: all rows of a small batch.
 template <class Each>
 void for_rows(const Step& step, const Matrix& in, int worker, int workers, const Each& each) {
   if (step.small_batch && workers > 1) {
