@@ -1,5 +1,5 @@
-// What a product reads of its rows: floats, or 8-bit codes with a scale and a sum for each group. Everything
-// on the host that counts bytes of rows or finds a row among others does it here. A second arithmetic is a
+// The form in which a product reads its rows: floats, or 8-bit codes with a scale and a sum for each group.
+// The host counts bytes of rows, and finds a row among others, only here. A second arithmetic is a
 // Kind, its sizes, and the kernels that read it (linear_kernels.h).
 #pragma once
 
@@ -41,7 +41,7 @@ struct HeldRow {
   bool operator==(const HeldRow&) const = default;
 };
 
-/// Memory for rows in one format: what is there now is known where launches are made.
+/// Memory for rows in one format; its current contents are known where launches are made.
 struct ActivationMemory {
   Memory codes, scales;
 

@@ -28,8 +28,8 @@ std::string sentence(const Driver& driver, const char* what, int status) {
                      status);
 }
 
-/// After these every later call fails too: the context is gone. They are those of the driver's manual that
-/// say so, a card that has fallen off the bus, and an error that the driver itself does not know.
+/// After these every later call fails too: the context is gone. They are the errors of which the driver's
+/// manual says so, a card that has fallen off the bus, and an error that the driver itself does not know.
 bool is_final(int status) {
   switch (status) {
     case 4:    // CUDA_ERROR_DEINITIALIZED
@@ -248,7 +248,7 @@ class CudaDevice final : public Device {
     return place->second;
   }
   void begin_graph() override {
-    mutex_.lock();  // nobody else's copy may come into the recording
+    mutex_.lock();  // no copy of another thread may enter the recording
     bind_for_copy();
     const int status = driver_.cuStreamBeginCapture(stream_, kCaptureThreadLocal);
     if (status != 0) mutex_.unlock();
@@ -323,7 +323,7 @@ class CudaDevice final : public Device {
     driver_.cuCtxSetCurrent(context_);
     current = context_;
   }
-  /// What follows a copy begins when that has ended.
+  /// Work after a copy begins when the copy has ended.
   void bind_for_copy() {
     if (lost_) throw BackendLost(why_lost_);
     bind();
@@ -401,7 +401,7 @@ class CudaDevice final : public Device {
     }
     throw DeviceError(fmt::format("cuda backend: this build lacks the kernel {}", kernel));
   }
-  /// All that the GPU gives a block, less what the kernel has by itself.
+  /// Allows all shared memory that the GPU gives a block, less the kernel's static part.
   void allow_shared(Handle function) const {
     int own = 0;
     driver_.cuFuncGetAttribute(&own, kFunctionStaticShared, function);

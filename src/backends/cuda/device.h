@@ -25,7 +25,7 @@ struct Grid {
   int x = 1, y = 1, z = 1;
 };
 
-/// What a launch says beside its arguments.
+/// The parameters of a launch, other than its arguments.
 struct Launch {
   const char* kernel = nullptr;  // its name; text that lives for ever
   Grid grid;
@@ -71,10 +71,10 @@ class Device {
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void clear(void* to, std::size_t bytes) = 0;
   virtual void wait() = 0;
-  /// Waits for what was queued before this call, while others go on queueing. Any thread.
+  /// Waits for the work queued before this call, while other threads queue more. Any thread.
   virtual void settle() = 0;
-  /// Copies out what nothing queued since settle() writes, by a second stream that does not wait for the
-  /// first. Returns when it is done. Any thread.
+  /// Copies out memory that no work queued since settle() writes, by a second stream that does not wait for
+  /// the first. Returns when it is done. Any thread.
   virtual void read_settled(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual void launch(const Launch& launch, const void* args) = 0;
@@ -90,14 +90,14 @@ class Device {
   virtual void stamp(int number) = 0;
   /// Nanoseconds from stamp 0 to this one, after a wait for both.
   virtual double stamp_ns(int number) = 0;
-  /// Launches so far, recorded ones too.
+  /// Number of launches, recorded ones too.
   std::int64_t launches() const { return launches_; }
 
  protected:
   std::int64_t launches_ = 0;
 };
 
-/// Memory that a device gave: empty where there was none. Owner: whoever has it.
+/// Memory of a device; empty if it had none. Owner: the holder.
 template <void* (Device::*take)(std::size_t), void (Device::*give)(void*)>
 class MemoryOf {
  public:
@@ -137,7 +137,7 @@ inline int parts_of(std::int64_t value, std::int64_t unit) {
   return static_cast<int>((value + unit - 1) / unit);
 }
 
-/// kExhausted: wanted, free, and what to do.
+/// kExhausted with the required bytes, the free bytes and the next step.
 Error no_memory(const Device& device, const char* what, std::int64_t bytes, const char* repair);
 
 struct Driver;

@@ -7,7 +7,7 @@
 namespace ft::cuda {
 namespace {
 
-// What the functions of the table look like is that of this version.
+// The signatures in the table are this version's.
 constexpr int kInterface = 12040;
 constexpr int kOldest = 12030;  // graphs with dependent launches
 

@@ -13,7 +13,7 @@ namespace ft::cuda {
 struct FakeDriver {
   int gpus = 1, capability = 90, init_status = 0;
   int refuse = 0;                     // the n-th allocation from now on, the host's ones included; 0: none
-  int query_status = 0;               // of cuStreamQuery: what the kernels did
+  int query_status = 0;               // of cuStreamQuery: the kernels' result
   int event_status = 0;               // of cuEventQuery
   int launch_status = 0;              // of cuLaunchKernelEx
   int allocations = 0;                // that there are now
@@ -24,7 +24,7 @@ struct FakeDriver {
   ~FakeDriver();
   FakeDriver(const FakeDriver&) = delete;
   FakeDriver& operator=(const FakeDriver&) = delete;
-  /// Images in which every kernel is found; `source` tells of which kind they are (kernel_images.h).
+  /// Images in which every kernel is found; `source` is their kind (kernel_images.h).
   static std::vector<std::byte> images(const char* source = "all");
 
   Driver table{};

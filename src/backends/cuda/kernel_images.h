@@ -22,7 +22,7 @@ struct KernelImage {
   std::string_view bytes;
 };
 
-/// Empty if the bytes are not what the build tool writes.
+/// Empty unless the build tool wrote these bytes.
 std::vector<KernelImage> read_images(std::span<const std::byte> bytes);
 
 /// The best image of each source for a GPU; those that none fits are left out.

@@ -35,7 +35,7 @@ void CudaExecutable::enqueue_timed(const GraphKey& step) {
   }
 }
 
-/// Waits for what was submitted before, and for the step.
+/// Waits for earlier work, and for the step.
 void CudaExecutable::start_timed(const GraphKey& step) {
   device_->wait();
   prepare(step.shape);

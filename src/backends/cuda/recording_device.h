@@ -29,7 +29,7 @@ class RecordingDevice final : public Device {
   const DeviceFacts& facts() const override { return facts_; }
   std::int64_t free_bytes() const override { return std::int64_t{1} << 37; }
   std::int64_t total_bytes() const override { return std::int64_t{1} << 37; }
-  /// No memory: nobody reads it.
+  /// An address without memory: it is not read.
   void* allocate(std::size_t bytes) override {
     const std::uintptr_t at = next_;
     next_ += (bytes + 511) / 256 * 256;

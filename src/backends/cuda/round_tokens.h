@@ -22,7 +22,7 @@ class RoundTokens {
   void set(std::span<std::int32_t> buffer, std::int32_t place, std::int32_t token);
   /// Waits for the device and fills the buffers. Returns the nanoseconds of the wait.
   std::int64_t collect();
-  /// The buffers of the steps so far may be gone.
+  /// The buffers of earlier steps may be freed.
   void forget() { expected_.clear(); }
 
  private:

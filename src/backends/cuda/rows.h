@@ -1,5 +1,5 @@
-// Hidden rows in the GPU's memory: kernels write captured rows and read them, by place. Owner: whoever
-// called make_rows. Thread: the engine thread; read() may be called by a second one. Cost: all of the memory
+// Hidden rows in the GPU's memory: kernels write captured rows and read them, by place. Owner: the caller
+// of make_rows. Thread: the engine thread; read() may be called by a second one. Cost: all of the memory
 // at once. Errors: make() says how much memory was missing.
 #pragma once
 

@@ -1,6 +1,6 @@
-// What the host gives to the sampling of a step that began without it: samplers, and what penalties, biases
-// and masks change in the logits. Owner: an executable. Thread: the engine thread. Cost: what the rows name
-// is copied twice, a history once for all rows that share it; memory grows with the largest step so far.
+// The host's input for the sampling of a step that began without it: samplers, and the changes of penalties,
+// biases and masks to the logits. Owner: an executable. Thread: the engine thread. Cost: the rows' inputs
+// are copied twice, a history once for all rows that share it; memory grows with the largest step.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ class SampleMemory {
  public:
   explicit SampleMemory(std::shared_ptr<Device> device) : device_(std::move(device)) {}
 
-  /// Copies what the rows need to the device, after what was launched so far. Waits if there is no room.
+  /// Copies the rows' inputs to the device, after the launches queued before. Waits if there is no room.
   SamplePlaces fill(std::span<const SampleRow> rows);
   /// Everything that was launched has ended.
   void ended() { used_ = 0; }

@@ -4,7 +4,7 @@
 //   slot   convolution rings [kRing, width], then states [value_heads][value_dim][padded key_dim], then
 //          tapes [2][kMaxTapeRows][k: key_heads, key_dim | d: value_heads, value_dim | g: value_heads],
 //          all float32
-// Owner: whoever called make_state. Thread: the engine thread; one second thread may call settle() and
+// Owner: the caller of make_state. Thread: the engine thread; one second thread may call settle() and
 // read_*, which use a stream of copies, so that they do not wait for steps in flight. Errors: make() says how
 // much memory was missing.
 #pragma once

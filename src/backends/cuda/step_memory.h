@@ -1,7 +1,7 @@
-// What the host gives to a step: a table of rows, segments, samples and blocks. It is written into the next
+// The host's input for a step: a table of rows, segments, samples and blocks. It is written into the next
 // turn of a ring in pinned memory, and the first kernel of the step fetches it; so steps may be submitted
-// before the ones before them have run, and a graph needs no other copy. What it gets back: logits, where
-// somebody reads them, and sampled tokens, which kernels write into pinned memory. Owner: an executable.
+// before the ones before them have run, and a graph needs no other copy. The results: logits, where
+// they are read, and sampled tokens, which kernels write into pinned memory. Owner: an executable.
 // Thread: the engine thread. Cost: it grows with the longest timeline.
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace ft::cuda {
 
-/// What the device samples in a step, each kind with the kernels of those before it.
+/// The sampling that the device does in a step, each kind with the kernels of those before it.
 enum class DeviceSamples { kNone, kGreedy, kDraws, kTopK };
 
-/// What decides the launches of a step; steps of one shape can share a graph.
+/// The properties that decide the launches of a step; steps of one shape can share a graph.
 struct StepShape {
   int rows = 0, logit_rows = 0, segments = 0;
   int most_rows = 0;  // of one segment, rounded up to a power of two
@@ -36,8 +36,8 @@ class StepMemory {
   Status make(const std::shared_ptr<Device>& device, const CompileOptions& options,
               std::shared_ptr<RoundTokens> round, std::int64_t vocabulary);
 
-  /// Writes the arguments into the next turn; `moved` tells that earlier graphs have old addresses. Waits if
-  /// all turns are in use. `samples`: what the device shall sample with this table.
+  /// Writes the arguments into the next turn; sets `moved` if earlier graphs have old addresses. Waits if
+  /// all turns are in use. `samples`: the sampling that the device does with this table.
   StepShape fill(const StepArgs& args, DeviceSamples samples, bool& moved);
   void fetch(const StepShape& shape);
   /// After a step that was filled in but not launched.

@@ -1,7 +1,7 @@
 // Compiles the kernels with NVRTC, which needs neither a GPU nor a toolkit:
 //   compile_kernels NVRTC_FOLDER CACHE_FOLDER ROOT OUT TARGETS FILE.cu...
-// writes OUT (image_file.h), and OUT.log: what the assembler says of registers and spills
-// (tools/gpu/resources). TARGETS: "all", or those wanted with commas between, as "sm_90a,compute_80". An
+// writes OUT (image_file.h), and OUT.log: the assembler's report on registers and spills
+// (tools/gpu/resources). TARGETS: "all", or names with commas between, as "sm_90a,compute_80". An
 // image is compiled once: the cache names it by a checksum of its source, the headers and the options. A
 // source whose name begins with "hopper_" is compiled for sm_90a and later only, "sm90_" for sm_90a alone.
 #include <algorithm>
@@ -91,7 +91,7 @@ std::vector<std::string> options_of(const Target& target, const std::string& roo
   return options;
 }
 
-/// In a process of its own: 0 if the image and its log (registers, spills) are in the cache.
+/// Runs in a separate process: 0 if the image and its log (registers, spills) are in the cache.
 int compile(const Nvrtc& nvrtc, const Job& job, const std::string& root) {
   const std::string text = read_file(job.source);
   Program program = nullptr;
@@ -119,7 +119,7 @@ int compile(const Nvrtc& nvrtc, const Job& job, const std::string& root) {
   return error ? 1 : 0;
 }
 
-/// Compiles what the cache lacks, a process an image, as many at a time as there are cores.
+/// Compiles the images that the cache lacks, each in a process, as many at a time as there are cores.
 bool compile_all(const Nvrtc& nvrtc, const std::vector<Job>& jobs, const std::string& root) {
   const unsigned most = std::max(1U, std::thread::hardware_concurrency());
   unsigned running = 0;

@@ -23,7 +23,7 @@ std::map<std::string, Kernel>& kernels() {
 }
 
 constexpr std::size_t kGuardBytes = 256;
-constexpr int kGuard = 0xA5, kFresh = 0xFF;  // fresh memory reads as NaN: nobody may count on zeros
+constexpr int kGuard = 0xA5, kFresh = 0xFF;  // fresh memory reads as NaN, so that no code relies on zeros
 
 class EmulatedDevice final : public Device {
  public:

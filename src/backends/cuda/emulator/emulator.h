@@ -1,7 +1,7 @@
 // An emulated GPU: the kernels of backends/cuda/kernels, compiled as C++, run thread by thread. It implements
-// the same Device as NVIDIA's driver does (backends/cuda/device.h). It proves on any machine what does
-// not depend on a GPU: layouts, indexing, row and state rules, and, since every operation is an IEEE one in a
-// written order, the bits. It stops with a sentence where a kernel leaves its memory (allocations are
+// the same Device as NVIDIA's driver does (backends/cuda/device.h). It proves on any machine everything that
+// does not depend on a GPU: layouts, indexing, row and state rules, and, since every operation is an IEEE one
+// in a written order, the bits. It stops with a sentence where a kernel leaves its memory (allocations are
 // between guards). Only test programs link it. Thread: one at a time. Cost: about 1 us for 100 operations of
 // a thread.
 #pragma once

@@ -1,4 +1,4 @@
-// The threads of a block: each has a stack of its own and runs until it waits for others.
+// The threads of a block: each has a separate stack and runs until it waits for others.
 #include "backends/cuda/emulator/fibers.h"
 
 #include <cstdlib>
@@ -103,7 +103,7 @@ bool run_block(int threads, void (*run)(const void*), const void* args) {
   while (b.live > 0) {
     bool moved = false;
     for (int w = 0; w * 32 < threads; ++w) {
-      for (bool again = true; again;) {  // a warp goes as far as it can
+      for (bool again = true; again;) {  // a warp runs until it must wait
         again = false;
         for (int i = w * 32; i < std::min(threads, w * 32 + 32); ++i) {
           Fiber& fiber = b.fibers[static_cast<std::size_t>(i)];

@@ -11,7 +11,7 @@ namespace ft::cuda {
 /// Runs the kernel for each thread of the block blockIdx.
 bool run_block(int threads, void (*run)(const void* args), const void* args);
 
-/// Does nothing; whoever calls it has the kernels of kernels.cpp linked.
+/// Does nothing; a program that calls it links the kernels of kernels.cpp.
 void link_kernels();
 
 }  // namespace ft::cuda
