@@ -1,4 +1,4 @@
-// `foretoken serve`: the model over HTTP, for clients of OpenAI and Anthropic.
+// `foretoken serve`: the model over HTTP, for OpenAI and Anthropic clients.
 #include <chrono>
 #include <fmt/format.h>
 #include <thread>
