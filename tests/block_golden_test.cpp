@@ -13,7 +13,7 @@
 #include "models/draft_network.h"
 #include "models/weight_source.h"
 
-namespace ft::test {
+namespace ft::test::block_golden_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -265,4 +265,4 @@ INSTANTIATE_TEST_SUITE_P(Drafters, BlockGolden,
                          });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::block_golden_test

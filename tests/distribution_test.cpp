@@ -8,7 +8,7 @@
 #include "sampling/history.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::distribution_test {
 namespace {
 
 constexpr int kVocabulary = 7;
@@ -223,4 +223,4 @@ TEST(DistributionProof, ATokenThatNeverComesIsSeen) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::distribution_test

@@ -8,7 +8,7 @@
 #include "backends/registry.h"
 #include "tests/golden_files.h"
 
-namespace ft::test {
+namespace ft::test::draft_golden_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -118,4 +118,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, DflashGolden,
                          [](const auto& param) { return std::string(param.param.backend); });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::draft_golden_test

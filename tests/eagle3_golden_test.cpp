@@ -11,7 +11,7 @@
 #include "backends/registry.h"
 #include "tests/golden_files.h"
 
-namespace ft::test {
+namespace ft::test::eagle3_golden_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -165,4 +165,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, Eagle3Golden, testing::Values("ref", "cpu", "
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::eagle3_golden_test

@@ -9,7 +9,7 @@
 #include "speculation/decoder.h"
 #include "tests/bytes_in_memory.h"
 
-namespace ft::test {
+namespace ft::test::gemma_window_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -133,4 +133,4 @@ INSTANTIATE_TEST_SUITE_P(Models, GemmaWindow,
                          });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::gemma_window_test

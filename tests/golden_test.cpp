@@ -14,7 +14,7 @@
 #include "tests/golden_files.h"
 #include "text/tokenizer.h"
 
-namespace ft::test {
+namespace ft::test::golden_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -378,4 +378,4 @@ INSTANTIATE_TEST_SUITE_P(Texts, HeldOut,
                          });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::golden_test

@@ -7,7 +7,7 @@
 #include "backends/registry.h"
 #include "speculation/decoder.h"
 
-namespace ft::test {
+namespace ft::test::image_exactness_test {
 namespace {
 
 class ImageExactness : public testing::Test {
@@ -148,4 +148,4 @@ TEST_F(ImageExactness, APromptHasALimitedNumberOfImageTokens) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::image_exactness_test

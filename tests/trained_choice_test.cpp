@@ -13,7 +13,7 @@
 #include "text/chat_template.h"
 #include "text/tokenizer.h"
 
-namespace ft::test {
+namespace ft::test::trained_choice_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -281,4 +281,4 @@ TEST_F(TrainedChoice, ReachesTheBestSingleDrafterOfEachKindWhereATextChangesKind
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::trained_choice_test

@@ -11,7 +11,7 @@
 #include "backends/test_rows.h"
 #include "tests/golden_files.h"
 
-namespace ft::test {
+namespace ft::test::trained_experts_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -175,4 +175,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, TrainedExperts, testing::Values("ref", "cpu")
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::trained_experts_test

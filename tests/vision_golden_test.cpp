@@ -13,7 +13,7 @@
 #include "backends/registry.h"
 #include "tests/golden_files.h"
 
-namespace ft::test {
+namespace ft::test::vision_golden_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -286,4 +286,4 @@ INSTANTIATE_TEST_SUITE_P(Models, VisionGolden, testing::ValuesIn(cases()),
                          [](const auto& param) { return param.param.set.name + "_" + param.param.backend; });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::vision_golden_test

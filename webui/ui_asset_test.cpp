@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::ui_asset_test {
 namespace {
 
 constexpr unsigned kMaxPageBytes = 600'000;
@@ -41,4 +41,4 @@ TEST(UiAsset, EtagStandsInQuotes) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::ui_asset_test

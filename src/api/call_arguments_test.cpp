@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace ft::api {
+namespace ft::api::call_arguments_test {
 namespace {
 
 /// `given` is JSON text of the member.
@@ -41,4 +41,4 @@ TEST(CallArguments, OtherValuesAreNamed) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::call_arguments_test

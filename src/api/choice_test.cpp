@@ -4,7 +4,7 @@
 
 #include "base/random_source.h"
 
-namespace ft::api {
+namespace ft::api::choice_test {
 namespace {
 
 TEST(RandomId, HasAll128BitsThatTheSystemsSourceGivesForIt) {
@@ -18,4 +18,4 @@ TEST(RandomId, HasAll128BitsThatTheSystemsSourceGivesForIt) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::choice_test

@@ -6,7 +6,7 @@
 
 #include "api/json.h"
 
-namespace ft::api {
+namespace ft::api::error_reply_test {
 namespace {
 
 bool says_not_to_retry(const HttpResponse& reply) {
@@ -56,4 +56,4 @@ TEST(ErrorReply, AnthropicsSdkLearnsThatItMustSendTheWholeConversation) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::error_reply_test

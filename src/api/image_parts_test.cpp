@@ -6,7 +6,7 @@
 
 #include "api/base64.h"
 
-namespace ft::api {
+namespace ft::api::image_parts_test {
 namespace {
 
 std::string picture() {
@@ -146,4 +146,4 @@ TEST(ImagePrompt, EachPlaceholderBecomesTheTokensOfItsImage) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::image_parts_test

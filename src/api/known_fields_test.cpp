@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace ft::api {
+namespace ft::api::known_fields_test {
 namespace {
 
 std::string field_of(const std::string& body, Body kind, bool strict = false) {
@@ -63,4 +63,4 @@ TEST(Notes, HeadersAreBoundedAndPlain) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::known_fields_test

@@ -7,7 +7,7 @@
 #include "api/fields.h"
 #include "tests/api_events.h"
 
-namespace ft::api {
+namespace ft::api::listing_test {
 namespace {
 
 /// A model with `aliases` additional names: m0 (its id), m1, m2, ...
@@ -76,4 +76,4 @@ TEST(Listing, PropsSayWhyAGpuIsNotUsed) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::listing_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::api {
+namespace ft::api::rendering_test {
 namespace {
 
 const char kUserFirst[] = R"([{"role":"user","content":"a"},{"role":"assistant","content":"b"},)";
@@ -77,4 +77,4 @@ TEST_F(Rendering, ABeginningStandsAfterTheGenerationPrompt) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::rendering_test

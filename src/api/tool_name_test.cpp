@@ -7,7 +7,7 @@
 #include "api/openai/chat_request.h"
 #include "api/openai/responses_request.h"
 
-namespace ft::api {
+namespace ft::api::tool_name_test {
 namespace {
 
 TEST(ToolName, MayHaveEveryCharacterThatIsSeen) {
@@ -57,4 +57,4 @@ TEST(ToolName, EachDialectRefusesItInEachFormOfATool) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::tool_name_test

@@ -5,7 +5,7 @@
 #include "backends/cuda/test_devices.h"
 #include "backends/random_weights.h"
 
-namespace ft {
+namespace ft::coordinates_test {
 namespace {
 
 constexpr int kRows = 40, kWidth = 32, kHeads = 2, kHeadDim = 16, kVocabulary = 50;
@@ -112,4 +112,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, Coordinated, testing::ValuesIn(devices()),
                          [](const auto& param) { return param.param == "auto" ? "gpu" : param.param; });
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::coordinates_test

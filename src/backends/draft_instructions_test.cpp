@@ -13,7 +13,7 @@
 #include "backends/weight_rows.h"
 #include "sampling/sample.h"
 
-namespace ft {
+namespace ft::draft_instructions_test {
 namespace {
 
 constexpr float kNever = -std::numeric_limits<float>::infinity();
@@ -320,4 +320,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, DraftInstructions, testing::Values("ref", "cp
                          [](const auto& which) { return std::string(which.param); });
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::draft_instructions_test

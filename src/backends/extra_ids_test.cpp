@@ -10,7 +10,7 @@
 #include "backends/test_programs.h"
 #include "program/check.h"
 
-namespace ft {
+namespace ft::extra_ids_test {
 namespace {
 
 using Ids = std::vector<std::int32_t>;
@@ -168,4 +168,4 @@ TEST(ExtraIdTable, ColumnsHaveTheBitsOfTheWholeHead) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::extra_ids_test

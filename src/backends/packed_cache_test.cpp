@@ -15,7 +15,7 @@
 #include "backends/test_programs.h"
 #include "base/log.h"
 
-namespace ft {
+namespace ft::packed_cache_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -290,4 +290,4 @@ TEST_F(Prepared, PackingAndWritingAreToldToTheEnd) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::packed_cache_test

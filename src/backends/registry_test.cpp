@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-namespace ft {
+namespace ft::registry_test {
 namespace {
 
 std::string refusal(const BackendOptions& options) {
@@ -78,4 +78,4 @@ TEST(BackendRegistry, AnUnknownBackendIsRefusedWithTheNames) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::registry_test

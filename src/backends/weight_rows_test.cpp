@@ -11,7 +11,7 @@
 #include "base/mapped_file.h"
 #include "format/safetensors.h"
 
-namespace ft {
+namespace ft::weight_rows_test {
 namespace {
 
 struct Vector {
@@ -143,4 +143,4 @@ TEST(WeightRows, ReadsBlockFloatsToTheValuesThatMlxGives) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::weight_rows_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::ascii_test {
 namespace {
 
 TEST(Ascii, OnlyLettersOfAsciiBecomeSmall) { EXPECT_EQ(lower("Data:AZ[`\xC3\x84"), "data:az[`\xC3\x84"); }
@@ -14,4 +14,4 @@ TEST(Ascii, WholeEscapesAreDecodedAndOthersStay) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::ascii_test

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <vector>
 
-namespace ft {
+namespace ft::checksum_test {
 namespace {
 
 TEST(Checksum, IsXxh3) {  // files outlive the program that wrote them
@@ -24,4 +24,4 @@ TEST(Checksum, SeesEveryByte) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::checksum_test

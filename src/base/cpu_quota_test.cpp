@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace ft {
+namespace ft::cpu_quota_test {
 namespace {
 
 /// A folder that looks like / to cpu_quota().
@@ -71,4 +71,4 @@ TEST(CpuQuota, LeavesWholeCoresAndAtLeastOne) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::cpu_quota_test

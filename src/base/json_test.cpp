@@ -6,7 +6,7 @@
 
 #include "base/ordered_json.h"
 
-namespace ft {
+namespace ft::json_test {
 namespace {
 
 TEST(Json, KeepsTheOrderOfKeysWhereItsTypeDoes) {
@@ -59,4 +59,4 @@ TEST(Json, BytesThatAreNotUtf8AreReplaced) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::json_test

@@ -6,7 +6,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace ft {
+namespace ft::log_test {
 namespace {
 
 class Log : public ::testing::Test {
@@ -73,4 +73,4 @@ TEST_F(Log, AnEndThatNobodyReadsKeepsNobodyWaitingAndDropsAreCounted) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::log_test

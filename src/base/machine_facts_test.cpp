@@ -6,7 +6,7 @@
 #include <string>
 #include <unistd.h>
 
-namespace ft {
+namespace ft::machine_facts_test {
 namespace {
 
 TEST(MachineFacts, IdleAndWaitingCoresAreNotBusy) {
@@ -63,4 +63,4 @@ TEST(MachineFacts, BusyTimeIsAPartOfAllTime) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::machine_facts_test

@@ -10,7 +10,7 @@
 #include <unistd.h>
 #include <utility>
 
-namespace ft {
+namespace ft::mapped_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -131,4 +131,4 @@ TEST_F(MappedFileTest, EachFailingStepIsAnErrorThatNamesTheFileAndTheReason) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::mapped_file_test

@@ -8,7 +8,7 @@
 
 #include "base/system.h"
 
-namespace ft {
+namespace ft::peer_test {
 namespace {
 
 TEST(Peer, AnEndThatOnlySendsNoMoreHasNotLeft) {
@@ -56,4 +56,4 @@ TEST(Peer, AClosedConnectionShowsOnceSomethingWasSent) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::peer_test

@@ -4,7 +4,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::power_test {
 namespace {
 
 #ifdef __linux__
@@ -58,4 +58,4 @@ TEST(PowerText, SaysWhatIsKnown) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::power_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::printable_test {
 namespace {
 
 TEST(Printable, NoTextOfOthersCommandsATerminal) {
@@ -18,4 +18,4 @@ TEST(Printable, NoTextOfOthersCommandsATerminal) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::printable_test

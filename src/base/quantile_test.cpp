@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::quantile_test {
 namespace {
 
 TEST(Quantile, InterpolatesBetweenNeighbours) {
@@ -12,4 +12,4 @@ TEST(Quantile, InterpolatesBetweenNeighbours) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::quantile_test

@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-namespace ft {
+namespace ft::random_source_test {
 namespace {
 
 /// Undoes the tempering of std::mt19937_64: what its state held when it gave `value`.
@@ -55,4 +55,4 @@ TEST(RandomSource, AReplacedSourceIsAskedUntilItEnds) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::random_source_test

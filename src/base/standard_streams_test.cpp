@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace ft {
+namespace ft::standard_streams_test {
 namespace {
 
 bool same_file(const struct stat& left, const struct stat& right) {
@@ -49,4 +49,4 @@ TEST(StandardStreams, OpenOnesStayAndNothingElseIsOpened) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::standard_streams_test

@@ -18,7 +18,7 @@
 #include "base/clock.h"
 #include "base/thread_pool.h"
 
-namespace ft {
+namespace ft::system_test {
 namespace {
 
 TEST(System, NoChildInheritsAPipe) {
@@ -163,4 +163,4 @@ TEST(System, TheProgramKnowsItsFile) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::system_test

@@ -8,7 +8,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace ft {
+namespace ft::text_file_test {
 namespace {
 
 class TextFile : public testing::Test {
@@ -47,4 +47,4 @@ TEST_F(TextFile, AFolderAndALargeFileAreErrors) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::text_file_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::text_layout_test {
 namespace {
 
 TEST(TextLayout, LinesBreakBetweenWordsBelowTheirDescription) {
@@ -52,4 +52,4 @@ TEST(TextLayout, ATableLeavesOutWhatItCanSpareAndThenShortensNames) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::text_layout_test

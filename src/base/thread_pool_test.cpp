@@ -10,7 +10,7 @@
 
 #include "base/cpu_quota.h"
 
-namespace ft {
+namespace ft::thread_pool_test {
 namespace {
 
 TEST(ThreadPool, RunsTheWorkOnceOnEveryWorkerAndReturnsAfterAll) {
@@ -176,4 +176,4 @@ TEST(ThreadPool, CanBeDestroyedWithoutHavingRun) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::thread_pool_test

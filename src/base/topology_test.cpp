@@ -9,7 +9,7 @@
 
 #include "base/thread_pool.h"
 
-namespace ft {
+namespace ft::topology_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -101,4 +101,4 @@ TEST(Topology, AMachineThatTellsNothingHasAllItsCoresAndOneNode) {
 TEST(Topology, ThisMachineHasCoresForWorkers) { EXPECT_FALSE(usable_cores().empty()); }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::topology_test

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace ft {
+namespace ft::utf8_test {
 namespace {
 
 using namespace std::string_literals;  // NOLINT: literals with NUL bytes
@@ -67,4 +67,4 @@ TEST(Utf8, ArbitraryBytesBecomeValidAndPrefixesNeverSplitACharacter) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::utf8_test

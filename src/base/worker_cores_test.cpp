@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <vector>
 
-namespace ft {
+namespace ft::worker_cores_test {
 namespace {
 
 constexpr std::int64_t kMs = 1'000'000;
@@ -230,4 +230,4 @@ TEST(WorkerCores, OneThatWasFineForLongBeginsAnew) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::worker_cores_test

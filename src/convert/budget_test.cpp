@@ -3,7 +3,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
-namespace ft::convert {
+namespace ft::convert::budget_test {
 namespace {
 
 /// Widths of 2, 4 and 8 bits of `weights`; two bits more make a quarter of the error.
@@ -44,4 +44,4 @@ TEST(Budget, GivesNothingToAMatrixWithoutHarm) {
 }
 
 }  // namespace
-}  // namespace ft::convert
+}  // namespace ft::convert::budget_test

@@ -8,7 +8,7 @@
 
 #include "format/model_fixture.h"
 
-namespace ft::convert {
+namespace ft::convert::conversion_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -114,4 +114,4 @@ TEST(Names, BecomeThoseOfMlx) {
 }
 
 }  // namespace
-}  // namespace ft::convert
+}  // namespace ft::convert::conversion_test

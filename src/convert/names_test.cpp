@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::convert {
+namespace ft::convert::names_test {
 namespace {
 
 TEST(ConversionNames, AFamilyWhoseFilesRunAsTheyAreIsNotConverted) {
@@ -14,4 +14,4 @@ TEST(ConversionNames, AFamilyWhoseFilesRunAsTheyAreIsNotConverted) {
 }
 
 }  // namespace
-}  // namespace ft::convert
+}  // namespace ft::convert::names_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::convert {
+namespace ft::convert::recipe_names_test {
 namespace {
 
 using format::Quantisation;
@@ -50,4 +50,4 @@ TEST(RecipeNames, WrongFilesAreNamedWithTheirLine) {
 }
 
 }  // namespace
-}  // namespace ft::convert
+}  // namespace ft::convert::recipe_names_test

@@ -6,7 +6,7 @@
 
 #include "drafters/synthetic.h"
 
-namespace ft {
+namespace ft::drafter_set_test {
 namespace {
 
 /// Takes the place of the MTP head: drafts 900, 901, ... and records its calls.
@@ -162,4 +162,4 @@ TEST_F(SyntheticDrafterTest, LetsItsInnerDrafterWorkAndOverwritesItsDrafts) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::drafter_set_test

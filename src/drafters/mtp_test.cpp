@@ -9,7 +9,7 @@
 #include "tests/bytes_in_memory.h"
 #include "tests/toy_model.h"
 
-namespace ft {
+namespace ft::mtp_test {
 namespace {
 
 constexpr int kLength = 150;
@@ -388,4 +388,4 @@ TEST_F(MtpDrafterTest, ASlotForgetsWhenItIsOpenedAgain) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::mtp_test

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-namespace ft {
+namespace ft::ngram_test {
 namespace {
 
 /// A slot of a drafter, as the round would show it.
@@ -166,4 +166,4 @@ TEST(NgramDrafter, FindsWhatASlowSearchFindsHoweverTheTextGrows) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::ngram_test

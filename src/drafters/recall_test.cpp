@@ -4,7 +4,7 @@
 #include <numeric>
 #include <random>
 
-namespace ft {
+namespace ft::recall_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -121,4 +121,4 @@ TEST_F(RecallDrafterTest, WithoutMemoryNothingIsLearnt) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::recall_test

@@ -11,7 +11,7 @@
 #include "drafters/ngram.h"
 #include "drafters/recall.h"
 
-namespace ft {
+namespace ft::repeated_edits_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -103,4 +103,4 @@ TEST_F(RepeatedEdits, TakeAtMostTwoThirdsOfTheRoundsWithRecall) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::repeated_edits_test

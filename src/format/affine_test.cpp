@@ -13,7 +13,7 @@
 #include "format/half.h"
 #include "format/safetensors.h"
 
-namespace ft::format {
+namespace ft::format::affine_test {
 namespace {
 
 struct Vector {
@@ -234,4 +234,4 @@ TEST(Affine, NotANumberTakesCodeZeroAndSparesItsGroup) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::affine_test

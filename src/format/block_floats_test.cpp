@@ -13,7 +13,7 @@
 #include "format/safetensors.h"
 #include "format/small_float.h"
 
-namespace ft::format {
+namespace ft::format::block_floats_test {
 namespace {
 
 /// MLX's codes of odd rows: tools/make_odd_quant_golden.py.
@@ -146,4 +146,4 @@ TEST(E4m3, EveryCodeComesBack) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::block_floats_test

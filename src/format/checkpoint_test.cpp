@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "format/model_fixture.h"
 
-namespace ft::format {
+namespace ft::format::checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -265,4 +265,4 @@ TEST_F(CheckpointTest, EveryTruncationOfEveryFileIsAnErrorThatNamesIt) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::checkpoint_test

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 
-namespace ft::format {
+namespace ft::format::half_test {
 namespace {
 
 static_assert(bf16_to_float(0x3F80) == 1.0F);
@@ -64,4 +64,4 @@ TEST(Half, LoadsFromAnyAddress) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::half_test

@@ -5,7 +5,7 @@
 
 #include "format/model_fixture.h"
 
-namespace ft::format {
+namespace ft::format::json_text_test {
 namespace {
 
 std::string message_of(const std::string& text, DuplicateKeys duplicates = DuplicateKeys::kRefuse) {
@@ -69,4 +69,4 @@ TEST(JsonText, AFileBeyondTheSizeLimitIsRefused) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::json_text_test

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace ft::format {
+namespace ft::format::quantisation_test {
 namespace {
 
 Result<QuantisationMap> read(const char* text) {
@@ -111,4 +111,4 @@ TEST(Quantisation, ShapesThatFitNoPairGiveNothing) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::quantisation_test

@@ -5,7 +5,7 @@
 
 #include "format/model_fixture.h"
 
-namespace ft::format {
+namespace ft::format::safetensors_test {
 namespace {
 
 Result<Safetensors> parse(const std::string& file) {
@@ -181,4 +181,4 @@ TEST(Safetensors, EverySingleByteChangeIsAnErrorOrAFileWhoseViewsAreInside) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::safetensors_test

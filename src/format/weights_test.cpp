@@ -8,7 +8,7 @@
 #include "format/json_text.h"
 #include "format/model_fixture.h"
 
-namespace ft::format {
+namespace ft::format::weights_test {
 namespace {
 
 constexpr std::string_view kOfHead[] = {"", "language_model."};
@@ -220,4 +220,4 @@ TEST_F(Weights, TiesAreDecidedByTheTensors) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::weights_test

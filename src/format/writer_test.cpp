@@ -8,7 +8,7 @@
 #include "format/model_fixture.h"
 #include "format/safetensors.h"
 
-namespace ft::format {
+namespace ft::format::writer_test {
 namespace {
 
 std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
@@ -117,4 +117,4 @@ TEST(Writer, WithoutRoomForTheFileItSaysHowMuchIsNeededAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::writer_test

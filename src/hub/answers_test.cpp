@@ -4,7 +4,7 @@
 
 #include "hub/listing.h"
 
-namespace ft::hub {
+namespace ft::hub::answers_test {
 namespace {
 
 ResponseHeader response(int status, std::vector<std::pair<std::string, std::string>> headers = {}) {
@@ -125,4 +125,4 @@ TEST(Listing, AFileWithoutSizeOrHashIsRefused) {
 }
 
 }  // namespace
-}  // namespace ft::hub
+}  // namespace ft::hub::answers_test

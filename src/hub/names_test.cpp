@@ -4,7 +4,7 @@
 #include "hub/repository.h"
 #include "hub/settings.h"
 
-namespace ft::hub {
+namespace ft::hub::names_test {
 namespace {
 
 TEST(Repository, NamesComeBack) {
@@ -129,4 +129,4 @@ TEST(Origin, LeavesThePathAndTheUsualPortAway) {
 }
 
 }  // namespace
-}  // namespace ft::hub
+}  // namespace ft::hub::names_test

@@ -10,7 +10,7 @@
 
 #include "hub/digest.h"
 
-namespace ft::hub {
+namespace ft::hub::pull_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -258,4 +258,4 @@ TEST(Cache, ASecondLockWaits) {
 }
 
 }  // namespace
-}  // namespace ft::hub
+}  // namespace ft::hub::pull_test

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-namespace ft::hub {
+namespace ft::hub::scan_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -182,4 +182,4 @@ TEST_F(Scanning, AnUnreadableFolderBreaksNothing) {
 }
 
 }  // namespace
-}  // namespace ft::hub
+}  // namespace ft::hub::scan_test

@@ -14,7 +14,7 @@
 
 #include "hub/curl_library.h"
 
-namespace ft::hub {
+namespace ft::hub::web_file_test {
 namespace {
 
 using Address = std::span<const std::uint8_t>;
@@ -244,4 +244,4 @@ TEST_F(WebFile, OtherSchemesAndCredentialsAreRefused) {
 }
 
 }  // namespace
-}  // namespace ft::hub
+}  // namespace ft::hub::web_file_test

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
-namespace ft::images {
+namespace ft::images::largest_test {
 namespace {
 
 TEST(LargestPixels, HoldForStripsAndSmallPictures) {
@@ -28,4 +28,4 @@ TEST(LargestPixels, HoldForStripsAndSmallPictures) {
 }
 
 }  // namespace
-}  // namespace ft::images
+}  // namespace ft::images::largest_test

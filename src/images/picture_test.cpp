@@ -3,7 +3,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-namespace ft::images {
+namespace ft::images::picture_test {
 namespace {
 
 std::string read_file(const std::string& path) {
@@ -126,4 +126,4 @@ TEST(Picture, ALimitOfPixelsMakesItSmaller) {
 }
 
 }  // namespace
-}  // namespace ft::images
+}  // namespace ft::images::picture_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::bandwidth_test {
 namespace {
 
 constexpr std::int64_t kMb = std::int64_t{1} << 20;
@@ -27,4 +27,4 @@ TEST(BandwidthProbe, MeasuresThisMachine) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::bandwidth_test

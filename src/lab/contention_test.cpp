@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::contention_test {
 namespace {
 
 TEST(Contention, CountsWhatOthersTook) {
@@ -23,4 +23,4 @@ TEST(Contention, SmallSharesAreNotWorthAWord) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::contention_test

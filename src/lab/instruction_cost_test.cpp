@@ -5,7 +5,7 @@
 #include "backends/registry.h"
 #include "models/model.h"
 
-namespace ft {
+namespace ft::instruction_cost_test {
 namespace {
 
 std::unique_ptr<Backend> host(int kv_bits) {
@@ -56,4 +56,4 @@ TEST(InstructionCost, CachedBytesAreThoseOfTheBackendsFormat) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::instruction_cost_test

@@ -7,7 +7,7 @@
 #include "lab/bench_kernels.h"
 #include "program/check.h"
 
-namespace ft {
+namespace ft::kernel_cases_test {
 namespace {
 
 KernelFilter tiny(std::vector<std::string> formats) {
@@ -81,4 +81,4 @@ TEST(KernelCases, FiltersLeaveWhatTheyName) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::kernel_cases_test

@@ -10,7 +10,7 @@
 #include "models/synthetic/model.h"
 #include "sched/admission.h"
 
-namespace ft {
+namespace ft::memory_plan_test {
 namespace {
 
 constexpr std::int64_t kGigabyte = 1'000'000'000;
@@ -184,4 +184,4 @@ TEST(MemoryPlan, WithoutAKnownLimitTheSmallDefaultsHold) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::memory_plan_test

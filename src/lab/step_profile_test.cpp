@@ -5,7 +5,7 @@
 
 #include "program/program.h"
 
-namespace ft {
+namespace ft::step_profile_test {
 namespace {
 
 Weight matrix(std::int64_t rows, std::int64_t cols) {
@@ -74,4 +74,4 @@ TEST_F(StepProfileTest, TheTraceHoldsEveryWorkersEvents) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::step_profile_test

@@ -6,7 +6,7 @@
 
 #include "format/model_fixture.h"
 
-namespace ft {
+namespace ft::draft_vocabulary_test {
 namespace {
 
 using format::Piece;
@@ -68,4 +68,4 @@ TEST(Eagle3Vocabulary, AMapThatCannotBeIsNamed) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::draft_vocabulary_test

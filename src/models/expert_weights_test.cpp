@@ -12,7 +12,7 @@
 #include "models/model.h"
 #include "tests/copied_model.h"
 
-namespace ft {
+namespace ft::expert_weights_test {
 namespace {
 
 using test::CopiedModel;
@@ -232,4 +232,4 @@ TEST_F(ExpertWeightsTest, AHeadThatLacksAnExpertIsIncompleteAndTheModelRuns) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::expert_weights_test

@@ -10,7 +10,7 @@
 #include "models/model.h"
 #include "tests/copied_model.h"
 
-namespace ft {
+namespace ft::head_doctor_test {
 namespace {
 
 using test::CopiedModel;
@@ -191,4 +191,4 @@ TEST_F(HeadDoctorTest, TheOrderOfTheHeadsInputsIsThatOfTheConfig) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::head_doctor_test

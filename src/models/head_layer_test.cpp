@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::head_layer_test {
 namespace {
 
 TEST(HeadLayer, TheLayerAfterTheLastOneHasTheNamesOfAHead) {
@@ -24,4 +24,4 @@ TEST(HeadLayer, OtherNamesStayAndCopiesAreDropped) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::head_layer_test

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "tests/copied_model.h"
 
-namespace ft {
+namespace ft::model_test {
 namespace {
 
 using test::CopiedModel;
@@ -246,4 +246,4 @@ TEST_F(ModelTest, YarnWithItsOwnCorrectionRangeIsThatOfTransformers) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::model_test

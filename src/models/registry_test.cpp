@@ -5,7 +5,7 @@
 #include "models/model.h"
 #include "models/weight_source.h"
 
-namespace ft {
+namespace ft::registry_test {
 namespace {
 
 using format::floats;
@@ -99,4 +99,4 @@ TEST(Registry, AFamilyWithoutANormConventionTakesNormsAsTheyAreStored) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::registry_test

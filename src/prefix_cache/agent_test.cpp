@@ -8,7 +8,7 @@
 
 #include "prefix_cache/prefix_cache.h"
 
-namespace ft {
+namespace ft::agent_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -211,4 +211,4 @@ TEST(AgentConversation, WithFewStatesTheNextTurnLosesNothing) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::agent_test

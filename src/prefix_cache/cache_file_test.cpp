@@ -12,7 +12,7 @@
 #include "base/checksum.h"
 #include "base/clock.h"
 
-namespace ft::test {
+namespace ft::test::cache_file_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -235,4 +235,4 @@ TEST_F(CacheFile, InMemoryItIsTheSame) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::cache_file_test

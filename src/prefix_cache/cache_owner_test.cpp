@@ -4,7 +4,7 @@
 #include "prefix_cache/prefix_cache.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::cache_owner_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -172,4 +172,4 @@ TEST(OwnerSet, BeyondItsLimitTheFirstOwnerGoes) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::cache_owner_test

@@ -5,7 +5,7 @@
 #include "prefix_cache/prefix_cache.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::cache_tier_owner_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -101,4 +101,4 @@ TEST_F(FolderOwner, ClearingRemovesTheFilesThatAreNobodyElses) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::cache_tier_owner_test

@@ -11,7 +11,7 @@
 #include "prefix_cache/prefix_cache.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::cache_tier_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -398,4 +398,4 @@ TEST_F(Folder, AStuckDiskHoldsUpNobodyAndWhatItReadsStaysInMemory) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::cache_tier_test

@@ -5,7 +5,7 @@
 
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::prefix_cache_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -235,4 +235,4 @@ TEST_F(Prefix, FindsWhatASearchThroughAllFinds) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::prefix_cache_test

@@ -10,7 +10,7 @@
 #include "prefix_cache/prefix_cache.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::shared_rows_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -282,4 +282,4 @@ TEST_F(SharedRowsTest, RandomStoresClearsEvictionsAndRestartsKeepTheBooks) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::shared_rows_test

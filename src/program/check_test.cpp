@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::check_test {
 namespace {
 
 Weight weight(std::int64_t rows, std::int64_t cols) {
@@ -155,4 +155,4 @@ TEST(Check, AProgramHasASmallNumberOfCaptures) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::check_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::positions_test {
 namespace {
 
 TEST(PositionMap, GivesTextItsIndexOnEveryAxis) {
@@ -34,4 +34,4 @@ TEST(PositionMap, CountsTheGridOfAnImageAndGoesOnAfterItsLargerSide) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::positions_test

@@ -16,7 +16,7 @@
 #include "sampling/rejection.h"
 #include "sampling/sample.h"
 
-namespace ft {
+namespace ft::exactness_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -319,4 +319,4 @@ TEST(Ratio, WithoutAResidualDrawsFromTheTarget) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::exactness_test

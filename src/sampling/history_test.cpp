@@ -4,7 +4,7 @@
 #include <map>
 #include <random>
 
-namespace ft {
+namespace ft::history_test {
 namespace {
 
 TEST(History, CountsOutputsAndListsEachTokenOnceAscending) {
@@ -36,4 +36,4 @@ TEST(History, CountsOutputsAndListsEachTokenOnceAscending) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::history_test

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-namespace ft {
+namespace ft::logprobs_test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -54,4 +54,4 @@ TEST(Logprobs, PassOverWhatIsNotANumber) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::logprobs_test

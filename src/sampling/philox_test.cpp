@@ -3,7 +3,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::philox_test {
 namespace {
 
 // kat_vectors of Random123, "philox4x32 10".
@@ -79,4 +79,4 @@ TEST(Philox, NoiseKeepsItsBits) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::philox_test

@@ -8,7 +8,7 @@
 #include "sampling/distribution.h"
 #include "sampling/history.h"
 
-namespace ft {
+namespace ft::processors_test {
 namespace {
 
 TEST(Processors, LeaveTheTokensAndProbabilitiesOfTransformers) {
@@ -43,4 +43,4 @@ TEST(Processors, LeaveTheTokensAndProbabilitiesOfTransformers) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::processors_test

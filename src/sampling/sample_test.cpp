@@ -12,7 +12,7 @@
 #include "sampling/distribution.h"
 #include "sampling/philox.h"
 
-namespace ft {
+namespace ft::sample_test {
 namespace {
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
@@ -334,4 +334,4 @@ TEST(Sample, RowsWithoutAFiniteLogitTakeTheLowestAllowedId) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::sample_test

@@ -7,7 +7,7 @@
 #include "sched/machine_memory.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::admission_test {
 namespace {
 
 class Admission : public testing::Test {
@@ -99,4 +99,4 @@ TEST_F(MachineMemory, IsTheTightestGroupsRest) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::admission_test

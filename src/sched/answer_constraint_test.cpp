@@ -9,7 +9,7 @@
 #include "tests/small_engine.h"
 #include "text/chat_format/qwen3_5.h"
 
-namespace ft::test {
+namespace ft::test::answer_constraint_test {
 namespace {
 
 constexpr std::string_view kSchema = R"({"type": "object", "properties": {
@@ -185,4 +185,4 @@ TEST(Request, ABudgetBelowNoneIsRefused) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::answer_constraint_test

@@ -2,7 +2,7 @@
 #include "tests/late_backend.h"
 #include "tests/small_engine.h"
 
-namespace ft::test {
+namespace ft::test::backend_lost_test {
 namespace {
 
 class BackendLostTest : public EngineTest {
@@ -56,4 +56,4 @@ TEST_F(BackendLostTest, EveryRequestEndsWithTheSentenceAndNoOtherIsAdmitted) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::backend_lost_test

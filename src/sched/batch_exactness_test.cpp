@@ -5,7 +5,7 @@
 
 #include "tests/small_engine.h"
 
-namespace ft::test {
+namespace ft::test::batch_exactness_test {
 namespace {
 
 constexpr int kAll = 64, kFew = 12;
@@ -95,4 +95,4 @@ TEST_F(BatchExactness, EveryRequestGetsTheAnswerOfItsLoneRun) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::batch_exactness_test

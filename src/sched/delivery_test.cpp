@@ -6,7 +6,7 @@
 #include "tests/toy_decoder.h"
 #include "text/chat_format.h"
 
-namespace ft::test {
+namespace ft::test::delivery_test {
 namespace {
 
 constexpr int kTokens = 24;
@@ -106,4 +106,4 @@ TEST_F(Delivery, IsBeforeAnotherRequestBegins) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::delivery_test

@@ -4,7 +4,7 @@
 
 #include "tests/small_engine.h"
 
-namespace ft::test {
+namespace ft::test::engine_cache_test {
 namespace {
 
 class CachedEngine : public EngineTest {
@@ -231,4 +231,4 @@ TEST_F(CachedEngine, TheStatusCountsWhatTheReportsSay) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::engine_cache_test

@@ -1,7 +1,7 @@
 // Log-probabilities of prompts, as evaluation harnesses ask for them.
 #include "tests/small_engine.h"
 
-namespace ft::test {
+namespace ft::test::engine_score_test {
 namespace {
 
 struct Scored {
@@ -125,4 +125,4 @@ TEST(Request, NoTokensAreAskedForOnlyWhereThePromptIsScored) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::engine_score_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::engine_status_test {
 namespace {
 
 TEST(LatencySums, ABoundBelongsToItsOwnBucketAndWhatIsAboveAllToTheLast) {
@@ -18,4 +18,4 @@ TEST(LatencySums, ABoundBelongsToItsOwnBucketAndWhatIsAboveAllToTheLast) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::engine_status_test

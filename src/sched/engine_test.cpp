@@ -3,7 +3,7 @@
 
 #include "tests/small_engine.h"
 
-namespace ft::test {
+namespace ft::test::engine_test {
 namespace {
 
 TEST_F(EngineTest, DraftsChangeTheSpeedAndNotTheAnswer) {
@@ -178,4 +178,4 @@ TEST_F(EngineTest, LogprobsAreThoseOfTheTargetForAcceptedDraftsToo) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::engine_test

@@ -8,7 +8,7 @@
 #include "tests/toy_decoder.h"
 #include "text/chat_format.h"
 
-namespace ft::test {
+namespace ft::test::failure_test {
 namespace {
 
 using Fault = std::function<void()>;  // throws, or is empty
@@ -75,4 +75,4 @@ TEST(SchedulerFailure, MemoryThatRanOutIsToldApart) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::failure_test

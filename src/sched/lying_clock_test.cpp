@@ -13,7 +13,7 @@
 #include "program/forwarding_backend.h"
 #include "tests/small_engine.h"
 
-namespace ft::test {
+namespace ft::test::lying_clock_test {
 namespace {
 
 /// A step of `rows` rows, `drafted` if a round with drafts has it.
@@ -310,4 +310,4 @@ TEST_F(LyingClockTest, AfterASteadyLieADepthThatPaysIsTriedSoonAndTheFileGoes) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::lying_clock_test

@@ -9,7 +9,7 @@
 #include "tests/toy_decoder.h"
 #include "text/chat_format.h"
 
-namespace ft::test {
+namespace ft::test::prompt_share_test {
 namespace {
 
 /// 'p' for each chunk of a prompt and 'r' for each round.
@@ -113,4 +113,4 @@ TEST_F(PromptShare, PromptsAreReadAtOnceWhereNothingRuns) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::prompt_share_test

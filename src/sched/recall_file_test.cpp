@@ -8,7 +8,7 @@
 #include "base/checksum.h"
 #include "drafters/recall.h"
 
-namespace ft {
+namespace ft::recall_file_test {
 namespace {
 
 constexpr int kVocabulary = 2000;
@@ -87,4 +87,4 @@ TEST_F(RecallFileTest, IsAsLargeAsTheMemoryAllowsAtMost) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::recall_file_test

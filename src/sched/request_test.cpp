@@ -6,7 +6,7 @@
 #include <limits>
 #include <thread>
 
-namespace ft {
+namespace ft::request_test {
 namespace {
 
 constexpr int kVocabulary = 100;
@@ -212,4 +212,4 @@ TEST(Report, HasASpeedOnlyWhereTimeWasTaken) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::request_test

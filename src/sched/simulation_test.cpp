@@ -11,7 +11,7 @@
 #include "tests/storm_seed.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::simulation_test {
 namespace {
 
 constexpr int kSlots = 3;
@@ -198,4 +198,4 @@ TEST_F(Simulation, EveryAnswerIsThatOfItsLoneRunAndNothingLeaks) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::simulation_test

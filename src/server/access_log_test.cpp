@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-namespace ft::server {
+namespace ft::server::access_log_test {
 namespace {
 
 HttpRequest asked(std::string path) {
@@ -64,4 +64,4 @@ TEST(AccessLog, ALongFieldIsCut) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::access_log_test

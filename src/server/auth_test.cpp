@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::server {
+namespace ft::server::auth_test {
 namespace {
 
 HttpRequest with(std::string name, std::string value) {
@@ -71,4 +71,4 @@ TEST(Auth, ComparesSecretsByAllOfTheirBytes) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::auth_test

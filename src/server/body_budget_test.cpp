@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <optional>
 
-namespace ft::server {
+namespace ft::server::body_budget_test {
 namespace {
 
 TEST(BodyBudget, SharesGrowUpToTheLimitTogetherAndAreGivenBack) {
@@ -37,4 +37,4 @@ TEST(BodyBudget, AShareThatIsMovedIsGivenBackOnce) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::body_budget_test

@@ -11,7 +11,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-namespace ft::server {
+namespace ft::server::client_test {
 namespace {
 
 namespace net = boost::asio;
@@ -151,4 +151,4 @@ TEST(Client, OneByteBeyondTheLimitIsTooLong) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::client_test

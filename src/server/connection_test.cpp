@@ -6,7 +6,7 @@
 
 #include "tests/connection_rig.h"
 
-namespace ft::server {
+namespace ft::server::connection_test {
 namespace {
 
 using test::ConnectionRig;
@@ -183,4 +183,4 @@ TEST(Connection, BodiesTogetherHaveABoundAndGiveTheirShareBack) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::connection_test

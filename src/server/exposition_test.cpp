@@ -3,7 +3,7 @@
 #include <array>
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::exposition_test {
 namespace {
 
 TEST(Exposition, SaysHelpAndTypeOnceAndEscapesLabels) {
@@ -28,4 +28,4 @@ TEST(Exposition, AddsUpAHistogramsBuckets) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::exposition_test

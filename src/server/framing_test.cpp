@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::server {
+namespace ft::server::framing_test {
 namespace {
 
 using Fields = std::vector<std::pair<std::string, std::string>>;
@@ -51,4 +51,4 @@ TEST(Framing, HostIsGivenOnce) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::framing_test

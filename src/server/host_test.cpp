@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::server {
+namespace ft::server::host_test {
 namespace {
 
 bool fits(std::string_view host, const std::vector<std::string>& allowed = {},
@@ -87,4 +87,4 @@ TEST(Host, ListsOriginsByTheirWholeNames) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::host_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::server {
+namespace ft::server::http_request_test {
 namespace {
 
 TEST(HttpRequest, AQuerysValuesAreFoundByNameAndDecoded) {
@@ -18,4 +18,4 @@ TEST(HttpRequest, AQuerysValuesAreFoundByNameAndDecoded) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::http_request_test

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
-namespace ft::server {
+namespace ft::server::page_test {
 namespace {
 
 constexpr unsigned char kBytes[] = {0x1f, 0x8b, 8, 0};
@@ -56,4 +56,4 @@ TEST(Page, ABuildWithoutItSaysHowToBuildIt) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::page_test

@@ -6,7 +6,7 @@
 #include "tests/late_backend.h"
 #include "tests/small_engine.h"
 
-namespace ft::server {
+namespace ft::server::router_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -157,4 +157,4 @@ TEST_F(RouterTest, CancellingWhatIsNotDecodedIsNotFound) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::router_test

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "server/metrics_text.h"
 
-namespace ft::server {
+namespace ft::server::routes_test {
 namespace {
 
 TEST(Routes, APathHasThePatternThatFitsIt) {
@@ -75,4 +75,4 @@ TEST(Metrics, OfTheProcessorOnlyWhatTheMachineTells) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::routes_test

@@ -15,7 +15,7 @@
 
 #include "base/heavy_work.h"
 
-namespace ft::server {
+namespace ft::server::text_lanes_test {
 namespace {
 
 namespace net = boost::asio;
@@ -227,4 +227,4 @@ TEST_F(TextLanesTest, WhatWorkThrowsReachesTheConnection) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::text_lanes_test

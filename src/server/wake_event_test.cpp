@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-namespace ft::server {
+namespace ft::server::wake_event_test {
 namespace {
 
 namespace net = boost::asio;
@@ -123,4 +123,4 @@ TEST_F(WakeEventTest, NoRingOfAnotherThreadIsMissed) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::wake_event_test

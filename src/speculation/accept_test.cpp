@@ -3,7 +3,7 @@
 #include <array>
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::accept_test {
 namespace {
 
 TEST(Accept, TakesNothingOfNoDraft) {
@@ -26,4 +26,4 @@ TEST(Accept, TakesAllThatEqualTheChoiceOfTheirOwnRow) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::accept_test

@@ -5,7 +5,7 @@
 #include "tests/counted_allocations.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::allocation_test {
 namespace {
 
 class Allocation : public testing::TestWithParam<const char*> {};
@@ -48,4 +48,4 @@ INSTANTIATE_TEST_SUITE_P(Drafters, Allocation,
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::allocation_test

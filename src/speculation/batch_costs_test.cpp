@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::batch_costs_test {
 namespace {
 
 TEST(BatchCosts, KnowsNothingAtFirst) {
@@ -58,4 +58,4 @@ TEST(BatchCosts, PlainRoundsAreDueFirstAndAfterManyWithDrafts) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::batch_costs_test

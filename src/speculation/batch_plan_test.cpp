@@ -7,7 +7,7 @@
 
 #include "speculation/simulated_drafting.h"
 
-namespace ft {
+namespace ft::batch_plan_test {
 namespace {
 
 DraftProspect prospect(const Drafter& drafter, double rate, int most = 6) {
@@ -101,4 +101,4 @@ TEST(BatchPlan, NothingToDraftIsAPlainRound) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::batch_plan_test

@@ -11,7 +11,7 @@
 
 #include "speculation/simulated_drafting.h"
 
-namespace ft {
+namespace ft::batch_planner_test {
 namespace {
 
 constexpr int kStretch = 200;  // tokens
@@ -243,4 +243,4 @@ TEST(BatchPlanner, WrongDraftsOfOneRequestDoNotSilenceTheNext) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::batch_planner_test

@@ -9,7 +9,7 @@
 #include "tests/late_backend.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::constraint_test {
 namespace {
 
 constexpr int kVocabulary = 101;
@@ -281,4 +281,4 @@ TEST(Proposing, ANeighbourThatDraftsNothingChangesNoDraft) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::constraint_test

@@ -8,7 +8,7 @@
 
 #include "speculation/simulated_drafting.h"
 
-namespace ft {
+namespace ft::depth_test {
 namespace {
 
 int settled_depth(double acceptance, const CostModel& costs) {
@@ -407,4 +407,4 @@ TEST(DepthPolicy, ADepthThatOnlyABadMomentSpeaksAgainstIsTriedAgainSoon) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::depth_test

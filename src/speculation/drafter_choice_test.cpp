@@ -9,7 +9,7 @@
 
 #include "speculation/simulated_drafting.h"
 
-namespace ft {
+namespace ft::drafter_choice_test {
 namespace {
 
 const Source* const kDrafters[] = {&kPasses, &kFree, &kBlock};
@@ -277,4 +277,4 @@ TEST(BlockDrafter, DraftsNearlyAsManyTokensARoundAsTheBestFixedDepth) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::drafter_choice_test

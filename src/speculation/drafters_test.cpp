@@ -7,7 +7,7 @@
 #include "tests/late_backend.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::drafters_test {
 namespace {
 
 ToyOptions with_folders() {
@@ -216,4 +216,4 @@ TEST(FolderDraftersFailure, CostsOnlyDraftsWhereverADrafterThrows) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::drafters_test

@@ -5,7 +5,7 @@
 
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::ending_test {
 namespace {
 
 class Ending : public testing::Test {
@@ -186,4 +186,4 @@ TEST_F(Ending, NeighboursGoOnWhereOneEnds) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::ending_test

@@ -8,7 +8,7 @@
 
 #include "speculation/depth.h"
 
-namespace ft {
+namespace ft::experts_cost_test {
 namespace {
 
 constexpr int kExperts = 256, kChosen = 8;
@@ -111,4 +111,4 @@ TEST(ExpertsCost, RoundsCorrectACalibrationWhoseRowsSharedTheirExperts) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::experts_cost_test

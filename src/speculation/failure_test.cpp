@@ -5,7 +5,7 @@
 #include "program/forwarding_backend.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::failure_test {
 namespace {
 
 std::vector<std::int32_t> prompt(unsigned seed, int count) {
@@ -226,4 +226,4 @@ TEST(DrafterNames, AreThoseOfTheCommandLine) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::failure_test

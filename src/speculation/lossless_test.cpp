@@ -5,7 +5,7 @@
 #include "tests/late_backend.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::lossless_test {
 namespace {
 
 constexpr int kTokens = 26;
@@ -310,4 +310,4 @@ INSTANTIATE_TEST_SUITE_P(Steps, ReducedHead, testing::Bool(), when);
 INSTANTIATE_TEST_SUITE_P(Steps, LosslessSnapshot, testing::Bool(), when);
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::lossless_test

@@ -6,7 +6,7 @@
 #include "tests/bytes_in_memory.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::snapshot_test {
 namespace {
 
 using Tokens = std::vector<std::int32_t>;
@@ -109,4 +109,4 @@ TEST_F(SnapshotBytes, TheIdentityIsThatOfTheModel) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::snapshot_test

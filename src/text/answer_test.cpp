@@ -4,7 +4,7 @@
 
 #include "text/chat_format/qwen3_5.h"
 
-namespace ft {
+namespace ft::answer_test {
 namespace {
 
 const Tokenizer& tiny() {
@@ -149,4 +149,4 @@ TEST(Answer, RefusesBadStopsAndTools) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::answer_test

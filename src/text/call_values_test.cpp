@@ -7,7 +7,7 @@
 #include "text/chat_format/gemma4_parser.h"
 #include "text/chat_format/qwen3_5_parser.h"
 
-namespace ft {
+namespace ft::call_values_test {
 namespace {
 
 const std::string kTools = R"([{"type":"function","function":{"name":"f","parameters":{"anyOf":[
@@ -82,4 +82,4 @@ TEST(CallValues, GemmasCallsDecideInTheSameWay) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::call_values_test

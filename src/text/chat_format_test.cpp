@@ -11,7 +11,7 @@
 #include "text/grammar_fixture.h"
 #include "text/thinking_marks.h"
 
-namespace ft {
+namespace ft::chat_format_test {
 namespace {
 
 using namespace grammar_fixture;
@@ -150,4 +150,4 @@ TEST(ChatFormat, IsChosenByTheNamesOfAFamilyAndByTheTemplate) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::chat_format_test

@@ -8,7 +8,7 @@
 
 #include "base/heavy_work.h"
 
-namespace ft {
+namespace ft::chat_template_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -326,4 +326,4 @@ TEST(ChatTemplate, NamesAFolderWithoutATemplate) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::chat_template_test

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-namespace ft {
+namespace ft::detokenizer_test {
 namespace {
 
 const Tokenizer& tiny() {
@@ -64,4 +64,4 @@ TEST(Detokenizer, EqualsDecodeForAnyIds) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::detokenizer_test

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-namespace ft {
+namespace ft::end_token_test {
 namespace {
 
 class EndToken : public ::testing::Test {
@@ -62,4 +62,4 @@ TEST_F(EndToken, TheTemplatesEndOfATurnIsOneToo) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::end_token_test

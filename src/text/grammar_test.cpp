@@ -8,7 +8,7 @@
 
 #include "text/grammar_fixture.h"
 
-namespace ft {
+namespace ft::grammar_test {
 namespace {
 
 using namespace grammar_fixture;
@@ -265,4 +265,4 @@ TEST(Grammar, NumbersThatMakeLargeAutomataAreRefusedBeforeTheyAreBuilt) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::grammar_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::reasoning_effort_test {
 namespace {
 
 /// The words for kEfforts, in order.
@@ -41,4 +41,4 @@ TEST(ReasoningEffort, ATemplateWithoutTheVariableGetsNone) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::reasoning_effort_test

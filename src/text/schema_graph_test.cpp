@@ -6,7 +6,7 @@
 
 #include "text/schema_places.h"
 
-namespace ft {
+namespace ft::schema_graph_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -163,4 +163,4 @@ TEST(SchemaGraph, WhatMultipliesIsBounded) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::schema_graph_test

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-namespace ft {
+namespace ft::stop_matcher_test {
 namespace {
 
 struct Outcome {
@@ -102,4 +102,4 @@ TEST(StopMatcher, RefusesStopsBeyondItsLimits) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::stop_matcher_test

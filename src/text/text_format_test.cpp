@@ -9,7 +9,7 @@
 #include "text/chat_format/qwen3_5.h"
 #include "text/grammar_fixture.h"
 
-namespace ft {
+namespace ft::text_format_test {
 namespace {
 
 using namespace grammar_fixture;
@@ -80,4 +80,4 @@ TEST(TextFormat, ALarkGrammarInsideJsonIsRefused) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::text_format_test

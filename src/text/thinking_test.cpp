@@ -6,7 +6,7 @@
 
 #include "text/chat_format/qwen3_5.h"
 
-namespace ft {
+namespace ft::thinking_test {
 namespace {
 
 /// "reasoning|content", pushed in pieces of up to `most` bytes.
@@ -81,4 +81,4 @@ TEST(Thinking, GivesTheSameForEverySplit) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::thinking_test

@@ -5,7 +5,7 @@
 
 #include "text/tokenizer.h"
 
-namespace ft {
+namespace ft::tokenizer_bounds_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -181,4 +181,4 @@ TEST(TokenizerBounds, StepsWithinTheLimitsGiveTheTokensThatTheySay) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::tokenizer_bounds_test

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-namespace ft {
+namespace ft::tokenizer_test {
 namespace {
 
 const std::string kModel = "assets/qwen3.5-tiny";
@@ -174,4 +174,4 @@ TEST(Tokenizer, RefusesFilesOfTheWrongShape) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::tokenizer_test

@@ -10,7 +10,7 @@
 #include "text/chat_format/qwen3_5_parser.h"
 #include "text/grammar_fixture.h"
 
-namespace ft {
+namespace ft::tool_grammar_test {
 namespace {
 
 using namespace grammar_fixture;
@@ -308,4 +308,4 @@ TEST(ToolGrammar, BadToolsAreNamed) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::tool_grammar_test

@@ -13,7 +13,7 @@
 
 #include "tests/storm_seed.h"
 
-namespace ft {
+namespace ft::timeline_test {
 namespace {
 
 class Machine final : public State {
@@ -488,4 +488,4 @@ TEST_F(TimelineDeathTest, OurOwnMistakesEndTheProgram) {
 #endif
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::timeline_test

@@ -4,7 +4,7 @@
 #include "tests/late_backend.h"
 #include "verify/matrix.h"
 
-namespace ft {
+namespace ft::late_matrix_test {
 namespace {
 
 std::vector<MatrixPrompt> prompts_below(int vocabulary) {
@@ -60,4 +60,4 @@ TEST(MatrixParts, TogetherAreTheWhole) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::late_matrix_test

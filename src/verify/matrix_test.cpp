@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <set>
 
-namespace ft {
+namespace ft::matrix_test {
 namespace {
 
 /// Every value of an axis in the cells.
@@ -70,4 +70,4 @@ TEST(Matrix, ReportsJoin) {
 TEST(Matrix, NothingComparedIsNotIdentical) { EXPECT_FALSE(MatrixReport{}.identical()); }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::matrix_test

@@ -8,7 +8,7 @@
 #include "tests/toy_decoder.h"
 #include "verify/matrix.h"
 
-namespace ft {
+namespace ft::metal_late_test {
 namespace {
 
 using metal::Late;
@@ -72,4 +72,4 @@ TEST(MetalLateMatrix, ARoundOfDraftsWaitsForItsTargetAlone) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::metal_late_test

@@ -7,7 +7,7 @@
 #include "backends/test_programs.h"
 #include "tests/anomaly/failing_memory.h"
 
-namespace ft::test {
+namespace ft::test::backend_test {
 namespace {
 
 constexpr CompileOptions kCompile{8, 2};
@@ -105,4 +105,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, BackendAnomaly,
                          [](const auto& named) { return std::string(named.param.name); });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::backend_test

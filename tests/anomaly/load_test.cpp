@@ -15,7 +15,7 @@
 #include "tests/anomaly/failing_memory.h"
 #include "tests/copied_model.h"
 
-namespace ft::test {
+namespace ft::test::load_test {
 namespace {
 
 /// From a folder to a decoder to the logits of three tokens. Returns the error's sentence, or "ok". Only
@@ -213,4 +213,4 @@ TEST_F(LoadAnomaly, BytesOfConfigAndHeadersMayBeAnything) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::load_test

@@ -7,7 +7,7 @@
 #include "cli/cli.h"
 #include "tests/anomaly/failing_memory.h"
 
-namespace ft::test {
+namespace ft::test::memory_end_test {
 namespace {
 
 constexpr const char* kSaid = "foretoken: out of memory";
@@ -39,4 +39,4 @@ TEST(MemoryEnd, OtherExceptionsStillAbort) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::memory_end_test

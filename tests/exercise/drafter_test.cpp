@@ -3,7 +3,7 @@
 #include "tests/late_backend.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::drafter_test {
 namespace {
 
 TEST(Exercise, ADrafterOfThirtyLinesChangesNoToken) {
@@ -34,4 +34,4 @@ TEST(Exercise, ADrafterOfThirtyLinesChangesNoToken) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::drafter_test

@@ -11,7 +11,7 @@
 #include "tests/toy_model.h"
 #include "timeline/timeline.h"
 
-namespace ft::test {
+namespace ft::test::row_rule_test {
 namespace {
 
 constexpr int kTokens = 75;  // more than two blocks
@@ -230,4 +230,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, RowRule, testing::ValuesIn(machines()), [](co
 });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::row_rule_test

@@ -6,7 +6,7 @@
 #include "api/anthropic/message_blocks.h"
 #include "api/fields.h"
 
-namespace ft::api {
+namespace ft::api::messages_request_test {
 namespace {
 
 Json body_of(const std::string& members) {
@@ -342,4 +342,4 @@ TEST(MessagesRequest, AnAnswerMayContinueTheAssistantsBeginning) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::messages_request_test

@@ -5,7 +5,7 @@
 
 #include "api/fields.h"
 
-namespace ft::api {
+namespace ft::api::messages_writer_test {
 namespace {
 
 using Kind = Event::Kind;
@@ -201,4 +201,4 @@ TEST(MessagesWriter, AnAnswerOfNothingHasNoBlocks) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::messages_writer_test

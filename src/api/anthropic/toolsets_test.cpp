@@ -8,7 +8,7 @@
 #include "api/anthropic/messages_writer.h"
 #include "tests/api_events.h"
 
-namespace ft::api {
+namespace ft::api::toolsets_test {
 namespace {
 
 Result<GenerateParams> read(const std::string& tools, const std::string& choice = "") {
@@ -113,4 +113,4 @@ TEST(Toolsets, ACallHasItsMembersNameAndTheFamilyStreamedAndWhole) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::toolsets_test

@@ -7,7 +7,7 @@
 #include "api/openai/chat_writer.h"
 #include "tests/api_events.h"
 
-namespace ft::api {
+namespace ft::api::chat_test {
 namespace {
 
 Result<GenerateParams> read(const std::string& body) {
@@ -410,4 +410,4 @@ TEST(ChatWriter, WholeAnswersHaveEveryPart) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::chat_test

@@ -7,7 +7,7 @@
 #include "api/openai/completions_writer.h"
 #include "tests/api_events.h"
 
-namespace ft::api {
+namespace ft::api::completions_test {
 namespace {
 
 Result<CompletionsRequest> read(const std::string& body) {
@@ -141,4 +141,4 @@ TEST(CompletionsWriter, AFailureIsTheLastFrame) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::completions_test

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace ft::api {
+namespace ft::api::custom_tool_test {
 namespace {
 
 /// The text of `arguments` that arrive `size` bytes at a time.
@@ -78,4 +78,4 @@ TEST(CustomTool, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::custom_tool_test

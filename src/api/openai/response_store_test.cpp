@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
-namespace ft::api {
+namespace ft::api::response_store_test {
 namespace {
 
 constexpr Caller kMine{7, false}, kOther{8, false}, kOperator{9, true};
@@ -273,4 +273,4 @@ TEST_F(ResponseFile, ProcessesShareIt) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::response_store_test

@@ -8,7 +8,7 @@
 #include "api/openai/responses_writer.h"
 #include "tests/api_events.h"
 
-namespace ft::api {
+namespace ft::api::responses_test {
 namespace {
 
 Result<ResponsesRequest> read(const std::string& body, ResponseStore* store = nullptr) {
@@ -458,4 +458,4 @@ TEST(ResponsesWriter, StreamedAndWholeAnswersAreTheSame) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::responses_test

@@ -8,7 +8,7 @@
 #include "api/openai/responses_writer.h"
 #include "tests/api_events.h"
 
-namespace ft::api {
+namespace ft::api::responses_tools_test {
 namespace {
 
 Result<ResponsesRequest> read(const std::string& body) {
@@ -242,4 +242,4 @@ TEST(ResponsesTools, ACallOfAClientsToolThatWasCutIsNotWritten) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::responses_tools_test

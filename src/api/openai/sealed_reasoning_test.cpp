@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::api {
+namespace ft::api::sealed_reasoning_test {
 namespace {
 
 TEST(SealedReasoning, ComesBackAsItWas) {
@@ -25,4 +25,4 @@ TEST(SealedReasoning, DamagedAndForeignContentIsNotRead) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::sealed_reasoning_test

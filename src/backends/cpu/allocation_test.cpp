@@ -5,7 +5,7 @@
 #include "backends/test_programs.h"
 #include "tests/counted_allocations.h"
 
-namespace ft {
+namespace ft::allocation_test {
 namespace {
 
 void expect_steps_allocate_nothing(const BackendOptions& options) {
@@ -48,4 +48,4 @@ TEST(CpuExecutable, AllocatesNothingInAStep) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::allocation_test

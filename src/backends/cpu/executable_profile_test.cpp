@@ -5,7 +5,7 @@
 #include "backends/test_programs.h"
 #include "backends/test_timeline.h"
 
-namespace ft {
+namespace ft::executable_profile_test {
 namespace {
 
 /// Keeps what it receives.
@@ -57,4 +57,4 @@ TEST(CpuExecutable, TellsAProfilerWhenEveryWorkerDidWhat) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::executable_profile_test

@@ -14,7 +14,7 @@
 #include "backends/test_rows.h"
 #include "backends/test_timeline.h"
 
-namespace ft {
+namespace ft::executable_test {
 namespace {
 
 constexpr int kTokens = 75;  // three blocks of keys and values
@@ -432,4 +432,4 @@ TEST(CpuExecutable, RefusesInSentences) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::executable_test

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
-namespace ft::cpu {
+namespace ft::cpu::state_test {
 namespace {
 
 constexpr int kBlocks = 64, kSlots = 6;
@@ -95,4 +95,4 @@ TEST(CpuState, AWindowedPartMayBeLargerThanTheMachine) {
 }
 
 }  // namespace
-}  // namespace ft::cpu
+}  // namespace ft::cpu::state_test

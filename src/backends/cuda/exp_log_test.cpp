@@ -7,7 +7,7 @@
 
 #include "backends/cuda/kernels/device.cuh"
 
-namespace ft {
+namespace ft::exp_log_test {
 namespace {
 
 /// Doubles of every size: bits from a multiplicative sequence.
@@ -65,4 +65,4 @@ TEST(CudaExpLog, TheExponentialOfSoftmaxIsWithinTwoUnits) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::exp_log_test

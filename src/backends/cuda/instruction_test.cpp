@@ -11,7 +11,7 @@
 #include "backends/test_row_source.h"
 #include "backends/test_timeline.h"
 
-namespace ft {
+namespace ft::cuda_instruction_test {
 namespace {
 
 constexpr int kRows = 70;
@@ -468,4 +468,4 @@ INSTANTIATE_TEST_SUITE_P(Devices, CudaInstruction, testing::ValuesIn(cuda_device
                          [](const auto& device) { return device.param == "auto" ? "gpu" : device.param; });
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::cuda_instruction_test

@@ -11,7 +11,7 @@
 #include "backends/instruction_programs.h"
 #include "backends/random_weights.h"
 
-namespace ft {
+namespace ft::kernel_choice_test {
 namespace {
 
 std::vector<std::string> launched(int inputs, int rows) {
@@ -86,4 +86,4 @@ TEST(CudaKernelChoice, EachKernelNeedsWhatItSays) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::kernel_choice_test

@@ -13,7 +13,7 @@
 #include "backends/cuda/recording_device.h"
 #include "backends/test_programs.h"
 
-namespace ft {
+namespace ft::launch_record_test {
 namespace {
 
 constexpr const char* kRecord = "src/backends/cuda/launches.txt";
@@ -274,4 +274,4 @@ TEST(CudaLaunches, AreThoseOfTheRecord) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::launch_record_test

@@ -14,7 +14,7 @@
 #include "format/affine.h"
 #include "format/half.h"
 
-namespace ft {
+namespace ft::cuda_linear_test {
 namespace {
 
 float bf16_at(const std::byte* from, std::int64_t index) {
@@ -151,4 +151,4 @@ TEST(CudaImages, AGpuTakesTheNewestOfItsGenerationElsePtx) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::cuda_linear_test

@@ -5,7 +5,7 @@
 #include "backends/test_programs.h"
 #include "backends/test_timeline.h"
 
-namespace ft {
+namespace ft::profile_test {
 namespace {
 
 /// Keeps what it receives.
@@ -89,4 +89,4 @@ INSTANTIATE_TEST_SUITE_P(Devices, CudaProfile, testing::ValuesIn(cuda_devices())
                          [](const auto& device) { return device.param == "auto" ? "gpu" : device.param; });
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::profile_test

@@ -13,7 +13,7 @@
 #include "backends/random_weights.h"
 #include "backends/test_programs.h"
 
-namespace ft {
+namespace ft::cuda_sample_test {
 namespace {
 
 class CudaSample : public testing::TestWithParam<std::string> {
@@ -260,4 +260,4 @@ INSTANTIATE_TEST_SUITE_P(Devices, CudaSample, testing::ValuesIn(cuda_devices()),
                          [](const auto& device) { return device.param == "auto" ? "gpu" : device.param; });
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::cuda_sample_test

@@ -8,7 +8,7 @@
 #include "backends/test_programs.h"
 #include "backends/test_timeline.h"
 
-namespace ft::metal {
+namespace ft::metal::contraction_test {
 namespace {
 
 using RunKernel = void (*)(const char* name, std::byte* const* buffers, std::size_t count,
@@ -111,4 +111,4 @@ TEST(MetalContraction, ChangesNoBit) {
 }
 
 }  // namespace
-}  // namespace ft::metal
+}  // namespace ft::metal::contraction_test

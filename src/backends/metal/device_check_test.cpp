@@ -13,7 +13,7 @@
 #include "backends/registry.h"
 #include "backends/test_timeline.h"
 
-namespace ft::metal {
+namespace ft::metal::device_check_test {
 namespace {
 
 /// The twin with a fault after each launch of one kernel.
@@ -174,4 +174,4 @@ TEST(MetalSelfTest, AModelWhoseKernelsAreWrongIsNotTaken) {
 }
 
 }  // namespace
-}  // namespace ft::metal
+}  // namespace ft::metal::device_check_test

@@ -18,7 +18,7 @@
 #include "backends/random_weights.h"
 #include "sampling/sample.h"
 
-namespace ft::metal {
+namespace ft::metal::drafts_test {
 namespace {
 
 /// The twin, which counts launches of the drafts' kernels.
@@ -366,4 +366,4 @@ TEST(MetalDrafts, AChainByPlaceWaitsForNothingAndHasTheSameTokens) {
 }
 
 }  // namespace
-}  // namespace ft::metal
+}  // namespace ft::metal::drafts_test

@@ -7,7 +7,7 @@
 #include "backends/test_programs.h"
 #include "backends/test_timeline.h"
 
-namespace ft::metal {
+namespace ft::metal::executable_profile_test {
 namespace {
 
 /// The twin, which says that every wait took a nanosecond on the device.
@@ -76,4 +76,4 @@ TEST(MetalExecutable, AProfilerChangesNoBit) {
 }
 
 }  // namespace
-}  // namespace ft::metal
+}  // namespace ft::metal::executable_profile_test

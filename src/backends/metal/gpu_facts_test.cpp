@@ -4,7 +4,7 @@
 
 #include "backends/metal/recorded_macs.h"
 
-namespace ft::metal {
+namespace ft::metal::gpu_facts_test {
 namespace {
 
 constexpr std::uint64_t kMib = 1 << 20;
@@ -40,4 +40,4 @@ TEST(AppleGpu, MemoryEndsAtTheWorkingSet) {
 }
 
 }  // namespace
-}  // namespace ft::metal
+}  // namespace ft::metal::gpu_facts_test

@@ -10,7 +10,7 @@
 #include "backends/ref/backend.h"
 #include "backends/test_row_source.h"
 
-namespace ft {
+namespace ft::metal_instruction_test {
 namespace {
 
 constexpr int kRows = 40;
@@ -157,4 +157,4 @@ TEST_F(MetalTwin, ExpertsAndTheirRoutes) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::metal_instruction_test

@@ -14,7 +14,7 @@
 #include "backends/metal/test_tokens.h"
 #include "backends/test_timeline.h"
 
-namespace ft::metal {
+namespace ft::metal::late_test {
 namespace {
 
 constexpr int kTokens = 40;
@@ -298,4 +298,4 @@ TEST(MetalMemory, AModelBeyondTheWorkingSetIsRefusedAndLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace ft::metal
+}  // namespace ft::metal::late_test

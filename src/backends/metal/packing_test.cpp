@@ -17,7 +17,7 @@
 #include "backends/test_timeline.h"
 #include "base/log.h"
 
-namespace ft::metal {
+namespace ft::metal::packing_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -194,4 +194,4 @@ TEST_F(MetalPacking, PagesStayWhileTheGpuReadsThem) {
 }
 
 }  // namespace
-}  // namespace ft::metal
+}  // namespace ft::metal::packing_test

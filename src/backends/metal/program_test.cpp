@@ -15,7 +15,7 @@
 #include "backends/registry.h"
 #include "backends/test_timeline.h"
 
-namespace ft {
+namespace ft::program_test {
 namespace {
 
 constexpr int kTokens = 40;
@@ -271,4 +271,4 @@ TEST(MetalTwinFaults, AKernelWithTheWrongBuffersIsRefused) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::program_test

@@ -6,7 +6,7 @@
 
 #include "backends/random_weights.h"
 
-namespace ft::metal {
+namespace ft::metal::weights_test {
 namespace {
 
 std::vector<std::byte> bytes_of(const PackedMatrix& packed) {
@@ -40,4 +40,4 @@ TEST(MetalWeights, DoNotDependOnTheNumberOfWorkers) {
 }
 
 }  // namespace
-}  // namespace ft::metal
+}  // namespace ft::metal::weights_test

@@ -5,7 +5,7 @@
 #include "cli/args/command.h"
 #include "cli/commands/serving.h"
 
-namespace ft::cli {
+namespace ft::cli::api_keys_test {
 namespace {
 
 using Keys = std::vector<std::string>;
@@ -89,4 +89,4 @@ TEST(ApiKeys, AWrongLineIsNamed) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::api_keys_test

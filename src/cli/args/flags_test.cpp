@@ -5,7 +5,7 @@
 #include "cli/args/option_flags.h"
 #include "cli/commands/subcommands.h"
 
-namespace ft::cli {
+namespace ft::cli::flags_test {
 namespace {
 
 struct Options {
@@ -278,4 +278,4 @@ TEST_F(CommandLines, HelpHasExamplesAndNamesEveryFlag) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::flags_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::cli {
+namespace ft::cli::settings_file_test {
 namespace {
 
 TEST(SettingsFile, ReadsEveryKindOfValueWithItsLine) {
@@ -71,4 +71,4 @@ TEST(SettingsFile, DotsInTextsAndCommentsAreNoParts) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::settings_file_test

@@ -5,7 +5,7 @@
 #include "base/text_layout.h"
 #include "cli/commands/subcommands.h"
 
-namespace ft::cli {
+namespace ft::cli::shell_words_test {
 namespace {
 
 std::vector<std::string> all_texts() {
@@ -48,4 +48,4 @@ TEST(ShellWords, EscapeWhatAShellOrRoffWouldRead) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::shell_words_test

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <gtest/gtest.h>
 
-namespace ft::cli {
+namespace ft::cli::bench_page_test {
 namespace {
 
 BenchPage page() {
@@ -87,4 +87,4 @@ TEST(BenchPage, OfNothingIsStillAPage) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::bench_page_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::cli {
+namespace ft::cli::bench_serve_test {
 namespace {
 
 TEST(BenchServe, SaysWhereNobodyAnswers) {
@@ -14,4 +14,4 @@ TEST(BenchServe, SaysWhereNobodyAnswers) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::bench_serve_test

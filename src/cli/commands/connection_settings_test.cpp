@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <toml++/toml.h>
 
-namespace ft::cli {
+namespace ft::cli::connection_settings_test {
 namespace {
 
 const ConnectionFacts kFacts{"http://127.0.0.1:8080", "tiny \"model\"", 4096, "it's secret"};
@@ -51,4 +51,4 @@ TEST(ConnectionSettings, WhatAShellWouldReadIsQuoted) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::connection_settings_test

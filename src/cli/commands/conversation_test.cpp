@@ -8,7 +8,7 @@
 #include "base/text_file.h"
 #include "cli/commands/chat_session.h"
 
-namespace ft::cli {
+namespace ft::cli::conversation_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -91,4 +91,4 @@ TEST(ChatSession, WhatIsSavedIsLoaded) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::conversation_test

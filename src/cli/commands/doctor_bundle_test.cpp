@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-namespace ft::cli {
+namespace ft::cli::doctor_bundle_test {
 namespace {
 
 const Private kPerson{"/home/erika", "erika", "bluebox"};
@@ -51,4 +51,4 @@ TEST(Bundle, PlantedSecretsDoNotPassAmongAnyText) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::doctor_bundle_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::cli {
+namespace ft::cli::doctor_threads_test {
 namespace {
 
 /// `count` cores with `threads` hardware threads each.
@@ -40,4 +40,4 @@ TEST(ThreadsFinding, CountsTheSlowCoresOfAHybridProcessor) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::doctor_threads_test

@@ -9,7 +9,7 @@
 #include "backends/metal/recorded_macs.h"
 #include "models/synthetic/model.h"
 
-namespace ft::cli {
+namespace ft::cli::loading_test {
 namespace {
 
 /// The GPU of a recorded Mac, as far as `inspect` uses it.
@@ -60,4 +60,4 @@ TEST(GpuFit, ALongerContextIsRefusedWithTheOneThatFits) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::loading_test

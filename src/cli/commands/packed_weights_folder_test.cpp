@@ -7,7 +7,7 @@
 
 #include "cli/commands/loading.h"
 
-namespace ft::cli {
+namespace ft::cli::packed_weights_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -50,4 +50,4 @@ TEST(PackedWeightsFolder, HoldsOneFileForEachProgramOfALoadedModel) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::packed_weights_folder_test

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace ft::cli {
+namespace ft::cli::remote_answer_test {
 namespace {
 
 TEST(RemoteAnswer, GathersAStreamAndItsReport) {
@@ -61,4 +61,4 @@ TEST(RemoteAnswer, TheRequestHoldsWhatWasChosenAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::remote_answer_test

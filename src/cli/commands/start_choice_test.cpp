@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::cli {
+namespace ft::cli::start_choice_test {
 namespace {
 
 constexpr std::int64_t kGb = 1'000'000'000;
@@ -47,4 +47,4 @@ TEST(StartChoice, WithoutAModelWhatTheMenuOffersFirstIsFetched) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::start_choice_test

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <iterator>
 
-namespace ft::cli {
+namespace ft::cli::tier_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -72,4 +72,4 @@ TEST_F(Tiers, WhatDoesNotRunSaysWhy) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::tier_test

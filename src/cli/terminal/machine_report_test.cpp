@@ -5,7 +5,7 @@
 #include "cli/terminal/report_json.h"
 #include "lab/machine.h"
 
-namespace ft::cli {
+namespace ft::cli::machine_report_test {
 namespace {
 
 TEST(Machine, AProcessorThatSlowsDownInTheChecksIsAWarning) {
@@ -43,4 +43,4 @@ TEST(Machine, TheReportOfAMacHasItsMemoryItsGpuAndItsLimit) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::machine_report_test

@@ -8,7 +8,7 @@
 #include "cli/terminal/report_json.h"
 #include "speculation/report_figures.h"
 
-namespace ft::cli {
+namespace ft::cli::reports_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -133,4 +133,4 @@ TEST(ReportJson, AnErrorIsAnObjectWithCodeAndMessage) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::reports_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::cli {
+namespace ft::cli::transfer_line_test {
 namespace {
 
 const TransferFigures kHalf{"Qwen3.6-27B-4bit", 8'410'000'000, 16'200'000'000, 231e6, 6};
@@ -37,4 +37,4 @@ TEST(Duration, HasAUnitThatFits) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::transfer_line_test

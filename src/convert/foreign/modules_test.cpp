@@ -10,7 +10,7 @@
 #include "format/model_fixture.h"
 #include "format/safetensors.h"
 
-namespace ft::convert {
+namespace ft::convert::modules_test {
 namespace {
 
 struct Golden {
@@ -155,4 +155,4 @@ TEST(ForeignModules, RefuseShapesAndLayoutsByName) {
 }
 
 }  // namespace
-}  // namespace ft::convert
+}  // namespace ft::convert::modules_test

@@ -8,7 +8,7 @@
 #include "format/block_floats.h"
 #include "format/gguf/blocks.h"
 
-namespace ft::format {
+namespace ft::format::container_test {
 namespace {
 
 std::vector<std::byte> blocks_file() {
@@ -87,4 +87,4 @@ TEST(Gguf, UnknownVersionsAndTypesAreNamed) {
 }
 
 }  // namespace
-}  // namespace ft::format
+}  // namespace ft::format::container_test

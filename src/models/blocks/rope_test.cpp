@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace ft::blocks {
+namespace ft::blocks::rope_test {
 namespace {
 
 Rope read(const std::string& text, int head_dim = 64, std::int64_t positions = 131072) {
@@ -69,4 +69,4 @@ TEST(Rope, LinearDividesAllFrequencies) {
 }
 
 }  // namespace
-}  // namespace ft::blocks
+}  // namespace ft::blocks::rope_test

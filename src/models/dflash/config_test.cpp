@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
-namespace ft::dflash {
+namespace ft::dflash::config_test {
 namespace {
 
 ModelFacts target() {
@@ -181,4 +181,4 @@ TEST(DflashConfig, RefusesTheOtherHeadsOfDsparkByName) {
 }
 
 }  // namespace
-}  // namespace ft::dflash
+}  // namespace ft::dflash::config_test

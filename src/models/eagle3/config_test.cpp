@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
-namespace ft::eagle3 {
+namespace ft::eagle3::config_test {
 namespace {
 
 ModelFacts target() {
@@ -98,4 +98,4 @@ TEST(Eagle3Config, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace ft::eagle3
+}  // namespace ft::eagle3::config_test

@@ -4,7 +4,7 @@
 
 #include "models/gemma4/family.h"
 
-namespace ft::gemma4 {
+namespace ft::gemma4::config_test {
 namespace {
 
 Result<Config> parse(const std::string& config, const std::string& generation = "") {
@@ -129,4 +129,4 @@ TEST(Gemma4Config, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace ft::gemma4
+}  // namespace ft::gemma4::config_test

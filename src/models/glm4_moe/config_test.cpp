@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::glm4_moe {
+namespace ft::glm4_moe::config_test {
 namespace {
 
 /// Every published file has head_dim; the defaults of the other sizes do not divide.
@@ -59,4 +59,4 @@ TEST(Glm4MoeConfig, WhatDoesNotRunIsNamed) {
 }
 
 }  // namespace
-}  // namespace ft::glm4_moe
+}  // namespace ft::glm4_moe::config_test

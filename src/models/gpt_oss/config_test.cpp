@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::gpt_oss {
+namespace ft::gpt_oss::config_test {
 namespace {
 
 Result<Config> with(const std::string& keys, const std::string& generation = "") {
@@ -65,4 +65,4 @@ TEST(GptOssConfig, TheQuantisationOfPublishedFilesIsTaken) {
 }
 
 }  // namespace
-}  // namespace ft::gpt_oss
+}  // namespace ft::gpt_oss::config_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft::llama {
+namespace ft::llama::config_test {
 namespace {
 
 Result<Config> parse(const std::string& config, const std::string& type, const std::string& generation = "") {
@@ -132,4 +132,4 @@ TEST(LlamaConfig, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace ft::llama
+}  // namespace ft::llama::config_test

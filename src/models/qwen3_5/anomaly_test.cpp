@@ -48,7 +48,7 @@ bool allocation_fails() {
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t /*size*/) noexcept { std::free(memory); }
 
-namespace ft::qwen3_5 {
+namespace ft::qwen3_5::anomaly_test {
 namespace {
 
 using format::Checkpoint;
@@ -164,4 +164,4 @@ TEST_F(Anomaly, EveryFailingAllocationIsAnErrorAndNothingIsLeftBroken) {
 }
 
 }  // namespace
-}  // namespace ft::qwen3_5
+}  // namespace ft::qwen3_5::anomaly_test

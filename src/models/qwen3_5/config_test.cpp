@@ -7,7 +7,7 @@
 #include "format/model_fixture.h"
 #include "models/qwen3_5/family.h"
 
-namespace ft::qwen3_5 {
+namespace ft::qwen3_5::config_test {
 namespace {
 
 using format::TemporaryFolder;
@@ -273,4 +273,4 @@ TEST(Config, ReadsADirectoryAndSaysWhatIsMissingInIt) {
 }
 
 }  // namespace
-}  // namespace ft::qwen3_5
+}  // namespace ft::qwen3_5::config_test

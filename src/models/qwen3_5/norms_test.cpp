@@ -8,7 +8,7 @@
 #include "models/qwen3_5/family.h"
 #include "models/qwen3_5/names.h"
 
-namespace ft::qwen3_5 {
+namespace ft::qwen3_5::norms_test {
 namespace {
 
 using format::Checkpoint;
@@ -119,4 +119,4 @@ TEST_F(Norms, TheHeadIsFoundUnderEveryExportersName) {
 }
 
 }  // namespace
-}  // namespace ft::qwen3_5
+}  // namespace ft::qwen3_5::norms_test

@@ -7,7 +7,7 @@
 #include "base/text_file.h"
 #include "models/model.h"
 
-namespace ft {
+namespace ft::checkpoint_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -91,4 +91,4 @@ TEST(SynthShapes, The27BShapeHasAsManyTensorsAsTheOriginal) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::checkpoint_test

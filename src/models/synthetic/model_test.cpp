@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::synthetic_model_test {
 namespace {
 
 constexpr const char* kSmall = "synth:tiny?layers=4&vocabulary=512";
@@ -156,4 +156,4 @@ TEST(SynthModel, WhatIsWrongWithANameIsSaid) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::synthetic_model_test

@@ -15,7 +15,7 @@
 #include "sched/calibration/calibrate.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::calibration_cache_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -455,4 +455,4 @@ TEST(BelievedCosts, KeepWhatIsCheaperThanTheGuess) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::calibration_cache_test

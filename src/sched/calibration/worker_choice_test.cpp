@@ -7,7 +7,7 @@
 #include "program/forwarding_backend.h"
 #include "tests/toy_decoder.h"
 
-namespace ft::test {
+namespace ft::test::worker_choice_test {
 namespace {
 
 /// A backend whose steps take what ms(workers) says, by a clock that only steps move.
@@ -104,4 +104,4 @@ TEST(WorkerChoice, WhereThereIsNoChoiceNothingIsMeasured) {
 }
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::worker_choice_test

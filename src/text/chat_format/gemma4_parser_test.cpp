@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-namespace ft {
+namespace ft::gemma4_parser_test {
 namespace {
 
 const std::string kTools = R"([{"type":"function","function":{"name":"f","parameters":{"type":"object",
@@ -195,4 +195,4 @@ TEST(Gemma4Parser, ReadsTheNamesOfMcpServers) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::gemma4_parser_test

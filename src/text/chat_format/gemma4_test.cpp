@@ -14,7 +14,7 @@
 #include "text/thinking_marks.h"
 #include "text/tool_grammar.h"
 
-namespace ft {
+namespace ft::gemma4_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -224,4 +224,4 @@ TEST_F(Gemma4Trained, TemplateIsThatOfTransformers) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::gemma4_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::glm4_moe_parser_test {
 namespace {
 
 /// Content unchanged, calls as "[name arguments]"; pushed in pieces of up to `most` bytes.
@@ -78,4 +78,4 @@ TEST(Glm4MoeParser, EverySplitGivesTheSame) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::glm4_moe_parser_test

@@ -7,7 +7,7 @@
 #include "text/thinking.h"
 #include "text/tool_grammar.h"
 
-namespace ft {
+namespace ft::glm4_moe_test {
 namespace {
 
 const std::string kTools =
@@ -106,4 +106,4 @@ TEST(Glm4MoeFormat, ItsTemplateIsKnownByItsTags) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::glm4_moe_test

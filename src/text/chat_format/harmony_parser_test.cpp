@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-namespace ft {
+namespace ft::harmony_parser_test {
 namespace {
 
 constexpr const char* kTools = R"([{"function":{"name":"get_weather"}},{"function":{"name":"g"}}])";
@@ -133,4 +133,4 @@ TEST(HarmonyParser, EverySplitGivesTheSame) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::harmony_parser_test

@@ -10,7 +10,7 @@
 #include "text/thinking_marks.h"
 #include "text/tool_grammar.h"
 
-namespace ft {
+namespace ft::harmony_test {
 namespace {
 
 constexpr const char* kModel = "tests/golden/gpt_oss/mxfp4";  // with the control tokens of harmony
@@ -194,4 +194,4 @@ TEST(HarmonyFormat, AnAnswerOfASchemaOrACall) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::harmony_test

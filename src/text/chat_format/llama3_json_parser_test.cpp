@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::llama3_json_parser_test {
 namespace {
 
 /// Content unchanged, calls as "[name arguments]"; pushed in pieces of up to `most` bytes.
@@ -63,4 +63,4 @@ TEST(Llama3JsonParser, EverySplitGivesTheSame) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::llama3_json_parser_test

@@ -5,7 +5,7 @@
 #include "text/grammar.h"
 #include "text/tool_grammar.h"
 
-namespace ft {
+namespace ft::llama3_json_test {
 namespace {
 
 const std::string kTools =
@@ -81,4 +81,4 @@ TEST(Llama3JsonFormat, IsKnownByItsTemplate) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::llama3_json_test

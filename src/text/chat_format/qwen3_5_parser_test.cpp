@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-namespace ft {
+namespace ft::qwen3_5_parser_test {
 namespace {
 
 const std::string kTools = R"([{"type":"function","function":{"name":"f","parameters":{"type":"object",
@@ -332,4 +332,4 @@ TEST(Qwen35Parser, SurvivesSchemasThatReferToThemselves) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::qwen3_5_parser_test

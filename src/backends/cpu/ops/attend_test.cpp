@@ -12,7 +12,7 @@
 #include "backends/test_rows.h"
 #include "backends/test_timeline.h"
 
-namespace ft {
+namespace ft::attend_test {
 namespace {
 
 constexpr int kPositions = 75;
@@ -325,4 +325,4 @@ TEST(CpuAttend, SlicedRowsHaveTheSameBitsWithAnyThreads) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::attend_test

@@ -9,7 +9,7 @@
 #include "backends/cpu/kernels/features.h"
 #include "backends/random_weights.h"
 
-namespace ft::cpu {
+namespace ft::cpu::early_rows_test {
 namespace {
 
 constexpr int kWidth = 384;
@@ -90,4 +90,4 @@ TEST(CpuEarlyRows, AreNotForPairsOfColumns) {
 }
 
 }  // namespace
-}  // namespace ft::cpu
+}  // namespace ft::cpu::early_rows_test

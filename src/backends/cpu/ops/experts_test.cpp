@@ -11,7 +11,7 @@
 #include "backends/registry.h"
 #include "backends/test_rows.h"
 
-namespace ft {
+namespace ft::experts_test {
 namespace {
 
 constexpr int kWidth = 128, kExperts = 9, kChosen = 3, kMaxRows = 40;
@@ -287,4 +287,4 @@ TEST(CpuRoute, ScoresThatAreNotNumbersStillChooseDistinctExperts) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::experts_test

@@ -13,7 +13,7 @@
 #include "backends/cpu/ops/claims.h"
 #include "backends/random_weights.h"
 
-namespace ft::cpu {
+namespace ft::cpu::linear_sharing_test {
 namespace {
 
 constexpr int kColumns = 512;
@@ -202,4 +202,4 @@ TEST(CpuClaims, EachPieceIsTakenOnceInEachStep) {
 }
 
 }  // namespace
-}  // namespace ft::cpu
+}  // namespace ft::cpu::linear_sharing_test

@@ -12,7 +12,7 @@
 #include "backends/test_rows.h"
 #include "backends/weight_rows.h"
 
-namespace ft {
+namespace ft::cpu_linear_test {
 namespace {
 
 constexpr int kRows = 85;  // a tile of the widest kernel, and part of the next
@@ -296,4 +296,4 @@ TEST(CpuLinear, TakesRowsOfZerosAndOfHugeValues) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::cpu_linear_test

@@ -10,7 +10,7 @@
 #include "base/checksum.h"
 #include "format/affine.h"
 
-namespace ft::cpu {
+namespace ft::cpu::pack_test {
 namespace {
 
 /// The same bytes on every machine.
@@ -196,4 +196,4 @@ TEST(Pack, AWidthThatNoGroupDividesStaysAsItIsStored) {
 }
 
 }  // namespace
-}  // namespace ft::cpu
+}  // namespace ft::cpu::pack_test

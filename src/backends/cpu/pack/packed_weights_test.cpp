@@ -9,7 +9,7 @@
 #include "backends/registry.h"
 #include "backends/test_programs.h"
 
-namespace ft::cpu {
+namespace ft::cpu::packed_weights_test {
 namespace {
 
 class PackedWeightsTest : public testing::Test {
@@ -93,4 +93,4 @@ TEST_F(PackedWeightsTest, OnSeveralMemoryNodesTheWorkersHaveCopiesOfAMappedFile)
 }
 
 }  // namespace
-}  // namespace ft::cpu
+}  // namespace ft::cpu::packed_weights_test

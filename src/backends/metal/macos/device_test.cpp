@@ -18,7 +18,7 @@
 #include "backends/metal/test_tokens.h"
 #include "backends/test_timeline.h"
 
-namespace ft::metal {
+namespace ft::metal::device_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -281,4 +281,4 @@ TEST_F(MetalPipelineArchive, WithoutArchivesOrAFolderEverythingIsCompiled) {
 }
 
 }  // namespace
-}  // namespace ft::metal
+}  // namespace ft::metal::device_test
