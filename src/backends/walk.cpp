@@ -8,13 +8,13 @@
 namespace ft {
 namespace {
 
-constexpr float kNever = -std::numeric_limits<float>::infinity();
+constexpr float kNoLogit = -std::numeric_limits<float>::infinity();
 
-std::int32_t token_at(std::span<const std::int32_t> ids, std::size_t column) {
+std::int32_t token_of(std::span<const std::int32_t> ids, std::size_t column) {
   return ids.empty() ? static_cast<std::int32_t>(column) : ids[column];
 }
 
-bool allowed(std::span<const std::uint32_t> mask, std::int32_t token) {
+bool lets_through(std::span<const std::uint32_t> mask, std::int32_t token) {
   if (mask.empty()) return true;
   const auto word = static_cast<std::size_t>(token / 32);
   return word < mask.size() && ((mask[word] >> (token % 32)) & 1U) != 0;
@@ -34,11 +34,11 @@ void Walker::choose(std::span<const float> logits, std::span<const std::int32_t>
                     std::span<const std::uint32_t> mask, std::vector<std::int32_t>& columns) const {
   const auto wanted = static_cast<std::size_t>(op_.candidates);
   columns.clear();
-  float least = kNever;  // a logit must be above it; one that is not a number never is
+  float least = kNoLogit;  // a logit must be above it; one that is not a number never is
   for (std::size_t c = 0; c < logits.size(); ++c) {
     if (!(logits[c] > least)) continue;
-    const std::int32_t token = token_at(ids, c);
-    if (token == op_.excluded || !allowed(mask, token)) continue;
+    const std::int32_t token = token_of(ids, c);
+    if (token == op_.excluded || !lets_through(mask, token)) continue;
     std::size_t at = columns.size();
     columns.push_back(0);
     for (; at > 0 && logits[c] > logits[static_cast<std::size_t>(columns[at - 1])]; --at)
@@ -48,8 +48,8 @@ void Walker::choose(std::span<const float> logits, std::span<const std::int32_t>
     if (columns.size() == wanted) least = logits[static_cast<std::size_t>(columns.back())];
   }
   for (std::size_t c = 0; c < logits.size() && columns.empty(); ++c) {  // none has a finite logit
-    const std::int32_t token = token_at(ids, c);
-    if (token != op_.excluded && allowed(mask, token)) columns.push_back(static_cast<std::int32_t>(c));
+    const std::int32_t token = token_of(ids, c);
+    if (token != op_.excluded && lets_through(mask, token)) columns.push_back(static_cast<std::int32_t>(c));
   }
   if (columns.empty()) columns.push_back(0);
   std::ranges::sort(columns);
@@ -66,7 +66,7 @@ void Walker::score(std::span<const float> logits, std::span<const std::int32_t> 
     read_rows(op_.successor, column, 1, scratch.row.data());
     float sum = 0;
     for (std::size_t r = 0; r < rank; ++r) sum += scratch.factors[r] * scratch.row[r];
-    out.ids.push_back(token_at(ids, static_cast<std::size_t>(column)));
+    out.ids.push_back(token_of(ids, static_cast<std::size_t>(column)));
     out.scores.push_back(logits[static_cast<std::size_t>(column)] + sum);
   }
 }

@@ -37,7 +37,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 }
 
 /// Past stdio, whose lock a thread that waits for its reader would hold.
-void write_all(int fd, std::string_view text) {
+void write_line(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written >= 0) {
@@ -71,11 +71,11 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
     say_what_was_dropped();
     if (message.logger_name == spdlog::string_view_t(kPlain)) {
       std::string line(message.payload.data(), message.payload.size());
-      return write_all(fd_, line += '\n');
+      return write_line(fd_, line += '\n');
     }
     spdlog::memory_buf_t line;
     formatter_->format(message, line);
-    write_all(fd_, {line.data(), line.size()});
+    write_line(fd_, {line.data(), line.size()});
   }
 
   void flush_() override {
@@ -90,7 +90,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
     if (pool_ == nullptr) return;
     const std::size_t dropped = pool_->overrun_counter();
     if (dropped == said_) return;
-    write_all(fd_, fmt::format("{} log lines were dropped: stderr was not read in time\n", dropped - said_));
+    write_line(fd_, fmt::format("{} log lines were dropped: stderr was not read in time\n", dropped - said_));
     said_ = dropped;
   }
 

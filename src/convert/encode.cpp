@@ -19,7 +19,7 @@ using format::DType;
 using format::QuantMode;
 using How = OutputTensor::How;
 
-constexpr std::int64_t kBlockElements = std::int64_t{1} << 20;
+constexpr std::int64_t kEncodedElements = std::int64_t{1} << 20;
 constexpr std::int64_t kCacheElements = std::int64_t{1} << 15;  // of float32, in the fast cache of a core
 constexpr std::int64_t kBlocksAhead = 16;                       // that are read before a worker needs them
 constexpr std::uint64_t kDropBytes = std::uint64_t{256} << 20;
@@ -58,11 +58,11 @@ class TensorJob {
       : tensor_(tensor), writer_(writer), progress_(progress), specs_(tensor.specs()) {
     if (tensor.how == How::kCopy) {
       rows_ = static_cast<std::int64_t>(tensor.stored->bytes.size());
-      block_ = kBlockElements * 4;
+      block_ = kEncodedElements * 4;
       return;
     }
     rows_ = tensor.matrix->rows(), cols_ = tensor.matrix->cols();
-    block_ = std::max<std::int64_t>(1, kBlockElements / std::max<std::int64_t>(1, cols_));
+    block_ = std::max<std::int64_t>(1, kEncodedElements / std::max<std::int64_t>(1, cols_));
   }
 
   /// The first blocks may come from the disk while another tensor is written.

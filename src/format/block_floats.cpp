@@ -88,7 +88,7 @@ struct BlockScale {
   return largest > kInfinity ? std::numeric_limits<float>::quiet_NaN() : std::bit_cast<float>(largest);
 }
 
-[[gnu::always_inline]] inline BlockScale choose_scale(float largest, QuantMode mode, DType source) {
+[[gnu::always_inline]] inline BlockScale choose_block_scale(float largest, QuantMode mode, DType source) {
   const float wanted =
       rounded_to(source, largest / (mode == QuantMode::kMxfp8 ? kLargestE4m3 : kLargestE2m1));
   if (mode == QuantMode::kNvfp4) {
@@ -177,7 +177,7 @@ template <QuantMode kMode, class Round>
   const Quantisation q = usual_quantisation(kMode);  // a constant here would unroll the loops into scalars
   std::uint32_t codes[kLargestGroup];
   for (std::int64_t g = 0; g < groups; ++g, values += q.group) {
-    const BlockScale scale = choose_scale(largest_of(values, q.group), kMode, source);
+    const BlockScale scale = choose_block_scale(largest_of(values, q.group), kMode, source);
     *scales++ = std::byte{scale.byte};
     if (is_usual(scale)) {
       usual_codes(values, q.group, scale.step, kMode == QuantMode::kMxfp8, Round(), codes);

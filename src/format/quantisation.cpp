@@ -30,7 +30,7 @@ Error invalid(const std::string& where, const std::string& expected, const std::
                                    "; correct the file or download it again"};
 }
 
-std::string shown(const json& value) {
+std::string shown_value(const json& value) {
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 60) + "...";
   return text;
@@ -40,9 +40,9 @@ Result<int> small_number(const json& object, const char* key, int otherwise, con
   const auto at = object.find(key);
   if (at == object.end() || at->is_null()) return otherwise;
   const std::string place = where + "." + key;
-  if (!at->is_number_integer()) return invalid(place, "a whole number", shown(*at));
+  if (!at->is_number_integer()) return invalid(place, "a whole number", shown_value(*at));
   const bool fits = at->is_number_unsigned() ? at->get<std::uint64_t>() <= 4096 : false;
-  if (!fits) return invalid(place, "a number from 0 to 4096", shown(*at));
+  if (!fits) return invalid(place, "a number from 0 to 4096", shown_value(*at));
   return at->get<int>();
 }
 
@@ -56,7 +56,7 @@ Result<Quantisation> read_quantisation(const json& object, const std::string& wh
     }
     if (row == nullptr) {
       return Error{Code::kUnsupported, where + ".mode: expected affine, mxfp4, mxfp8 or nvfp4, found " +
-                                           shown(*mode) + "; use a model in one of these formats"};
+                                           shown_value(*mode) + "; use a model in one of these formats"};
     }
   }
   Quantisation q;
@@ -151,7 +151,7 @@ Result<QuantisationMap> QuantisationMap::read(const json& config, const std::str
   if (method != object->end() && !method->is_null() &&
       (!method->is_string() || method->get_ref<const std::string&>() != "mlx")) {
     return Error{Code::kUnsupported, where + ".quant_method: expected an MLX quantisation, found " +
-                                         shown(*method) +
+                                         shown_value(*method) +
                                          "; write an MLX version: foretoken convert DIR OUT"};
   }
   if (object->contains("bits") || object->contains("group_size") || object->contains("mode")) {

@@ -12,7 +12,7 @@
 namespace ft::format {
 namespace {
 
-constexpr const char* kAgain = "the checkpoint does not fit its config.json: download both again";
+constexpr const char* kUnfit = "the checkpoint does not fit its config.json: download both again";
 
 /// "X.weight" -> "X.scales"; a name without .weight has no companion tensors.
 std::string companion(std::string_view stored, std::string_view leaf) {
@@ -36,7 +36,7 @@ bool same_shape(std::span<const std::int64_t> stored, std::initializer_list<std:
 
 Error shape_error(const TensorView& tensor, const std::string& expected) {
   return tensor_error(Code::kCorrupt, tensor.file, tensor.name, expected,
-                      std::string(dtype_name(tensor.dtype)) + " " + shape_text(tensor.shape), kAgain);
+                      std::string(dtype_name(tensor.dtype)) + " " + shape_text(tensor.shape), kUnfit);
 }
 
 /// True for scales of one byte, whatever type name the exporter gave them.
@@ -158,7 +158,7 @@ Result<StoredMatrix> WeightIndex::plain(const TensorView& tensor, std::int64_t r
         packed ? Code::kCorrupt : Code::kUnsupported, tensor.file, tensor.name,
         "F32, F16 or BF16 " + shape_text(wanted),
         std::string(dtype_name(tensor.dtype)) + (packed ? " without '.scales' beside it" : ""),
-        packed ? kAgain : "use a bf16 or an MLX version of the model");
+        packed ? kUnfit : "use a bf16 or an MLX version of the model");
   }
   if (!same_shape(tensor.shape, {rows, cols})) return shape_error(tensor, shape_text(wanted));
   StoredMatrix result;
@@ -175,7 +175,7 @@ Result<StoredMatrix> WeightIndex::affine(const Stored& stored, std::int64_t rows
   const TensorView* biases = stored.biases;
   if (biases == nullptr) {
     return tensor_error(Code::kCorrupt, codes.file, codes.name, "'.scales' and '.biases' beside it",
-                        "only '.scales'", kAgain);
+                        "only '.scales'", kUnfit);
   }
   if (codes.dtype != DType::kU32 || codes.shape.size() != 2 || codes.shape[0] != rows) {
     return shape_error(codes, "U32 [" + std::to_string(rows) + ",packed columns]");
@@ -211,7 +211,7 @@ Result<StoredMatrix> WeightIndex::block_float(const Stored& stored, std::int64_t
   const TensorView &codes = *stored.codes, &scales = *stored.scales;
   if (stored.biases != nullptr) {
     return tensor_error(Code::kCorrupt, codes.file, codes.name, "no '.biases' where scales are bytes", "them",
-                        kAgain);
+                        kUnfit);
   }
   if (codes.dtype != DType::kU32 || codes.shape.size() != 2 || codes.shape[0] != rows) {
     return shape_error(codes, "U32 [" + std::to_string(rows) + ",packed columns]");

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kHeaderAlignment = 64;  // data begins at a multiple of a cache line
 
-Error invalid(const std::string& path, const std::string& what) {
+Error not_writable(const std::string& path, const std::string& what) {
   return Error{Code::kInvalid, path + ": " + what};
 }
 
@@ -77,12 +77,12 @@ Result<SafetensorsWriter> SafetensorsWriter::begin(const std::string& path,
     FT_ASSIGN(const std::uint64_t bytes, size_of(*tensor, path));
     if (!utf8_valid(tensor->name) || tensor->name == "__metadata__" ||
         !writer.places_.emplace(tensor->name, Place{reached, bytes, 0}).second) {
-      return invalid(path, "the tensor name " + in_quotes(tensor->name) +
-                               " is reserved, not UTF-8 or a duplicate; give every tensor its own name");
+      return not_writable(path, "the tensor name " + in_quotes(tensor->name) +
+                                    " is reserved, not UTF-8 or a duplicate; give every tensor its own name");
     }
     std::uint64_t end = 0;
     if (__builtin_add_overflow(reached, bytes, &end) || end > INT64_MAX / 2) {
-      return invalid(path, "the tensors together exceed 2^62 bytes; write several files");
+      return not_writable(path, "the tensors together exceed 2^62 bytes; write several files");
     }
     if (text.size() > 1) text += ',';
     text += json_string(tensor->name) + ":{\"dtype\":" + json_string(std::string(dtype_name(tensor->dtype))) +
@@ -142,10 +142,10 @@ Status SafetensorsWriter::write_at(std::uint64_t position, std::span<const std::
 
 Status SafetensorsWriter::write(std::string_view name, std::span<const std::byte> bytes,
                                 std::uint64_t offset) {
-  if (fd_ < 0) return invalid(path_, "the file is finished; nothing can be added");
+  if (fd_ < 0) return not_writable(path_, "the file is finished; nothing can be added");
   const auto at = places_.find(name);
   if (at == places_.end())
-    return invalid(path_, "has no tensor " + in_quotes(name) + "; declare it in create()");
+    return not_writable(path_, "has no tensor " + in_quotes(name) + "; declare it in create()");
   Place& place = at->second;
   if (offset > place.size || bytes.size() > place.size - offset) {
     return tensor_error(Code::kInvalid, path_, name, std::to_string(place.size) + " bytes",
@@ -163,7 +163,7 @@ Status SafetensorsWriter::write(std::string_view name, std::span<const std::byte
 }
 
 Status SafetensorsWriter::finish() {
-  if (fd_ < 0) return invalid(path_, "the file is finished already");
+  if (fd_ < 0) return not_writable(path_, "the file is finished already");
   for (const auto& [name, place] : places_) {
     if (place.written == place.size) continue;
     return tensor_error(Code::kInvalid, path_, name, std::to_string(place.size) + " bytes written",

@@ -12,7 +12,7 @@ namespace ft::hub {
 namespace {
 
 using nlohmann::json;
-constexpr std::size_t kSha1Digits = 40, kSha256Digits = 64;
+constexpr std::size_t kObjectDigits = 40, kSha256Digits = 64;
 
 Error strange(const char* what) {
   return {Code::kCorrupt,
@@ -45,7 +45,7 @@ Result<RemoteFile> parse_file(const json& entry) {
     if (!is_hex(file.sha256, kSha256Digits)) return strange("a large file has no SHA-256");
   }
   if (file.size < 0) return strange("a file has no size");
-  if (!is_hex(file.oid, kSha1Digits)) return strange("a file has no hash");
+  if (!is_hex(file.oid, kObjectDigits)) return strange("a file has no hash");
   if (!is_hex(file.xet_hash, kSha256Digits)) file.xet_hash.clear();
   return file;
 }
@@ -150,7 +150,7 @@ Result<std::vector<RemoteFile>> read_tree_file(const std::string& path) {
     RemoteFile file{name, size_at(entry, "size"), text_at(entry, "blob_id"), text_at(entry, "lfs_sha256"),
                     ""};
     if (!file.sha256.empty()) file.size = size_at(entry, "lfs_size");
-    const bool named = is_hex(file.etag(), file.sha256.empty() ? kSha1Digits : kSha256Digits);
+    const bool named = is_hex(file.etag(), file.sha256.empty() ? kObjectDigits : kSha256Digits);
     if (file.size >= 0 && named) files.push_back(std::move(file));
   }
   return files;

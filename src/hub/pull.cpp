@@ -14,7 +14,7 @@
 namespace ft::hub {
 namespace {
 
-std::string shown(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
+std::string shown_bytes(std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); }
 
 /// The local files, without a request.
 Result<PullPlan> offline_plan(const HubCache& cache, const Repository& repository) {
@@ -130,7 +130,7 @@ class Pull {
       }
     }
     client_.tell([&](PullEvents& events) {
-      events.noted(fmt::format("comparing {} files with their hashes, {}", there.size(), shown(bytes)));
+      events.noted(fmt::format("comparing {} files with their hashes, {}", there.size(), shown_bytes(bytes)));
     });
     for (const auto& [path, file] : there) {
       const bool whole =
@@ -184,7 +184,8 @@ class Pull {
     return Error{Code::kExhausted,
                  fmt::format("{} needs {} and {} of reserve, but {} has {} free; free some space, or set "
                              "HF_HUB_CACHE to another disk",
-                             repository_.id(), shown(room_), shown(spare), cache_.folder(), shown(free))};
+                             repository_.id(), shown_bytes(room_), shown_bytes(spare), cache_.folder(),
+                             shown_bytes(free))};
   }
 
   Status transfer(const std::vector<RemoteFile>& files) {

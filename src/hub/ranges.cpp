@@ -6,8 +6,8 @@
 namespace ft::hub {
 namespace {
 
-constexpr int kMaxResolutions = 2;  // without a new byte
-constexpr int kOk = 200, kPartialContent = 206;
+constexpr int kMaxRangeResolutions = 2;  // without a new byte
+constexpr int kWhole = 200, kPartialContent = 206;
 
 }  // namespace
 
@@ -23,13 +23,13 @@ Result<Outcome> RangeReader::ask(Piece& piece, const ResolvedUrl& resolved) {
   bool wrong_range = false;
   const Result<ResponseHeader> response =
       connection_->send(request, [&](const ResponseHeader& answer, std::string_view bytes) {
-        if (answer.status != kOk && answer.status != kPartialContent) {
+        if (answer.status != kWhole && answer.status != kPartialContent) {
           refused = answer;
           refusal += bytes.substr(0, kShownBodyBytes - std::min(kShownBodyBytes, refusal.size()));
           return refusal.size() < kShownBodyBytes;
         }
         wrong_range =
-            answer.status == kOk ? !all : !is_range(answer, request.first, request.last, piece.file.size);
+            answer.status == kWhole ? !all : !is_range(answer, request.first, request.last, piece.file.size);
         if (wrong_range) return false;
         const std::size_t taken = std::min(bytes.size(), piece.out.size() - piece.got);
         std::ranges::copy(bytes.substr(0, taken), piece.out.begin() + static_cast<std::ptrdiff_t>(piece.got));
@@ -64,11 +64,11 @@ Status RangeReader::settle(const Piece& piece, const Outcome& outcome, RetryPoli
   switch (outcome.verdict) {
     case Verdict::kWithoutToken:
       client_.drop_token(outcome.error);
-      return ++resolutions > kMaxResolutions ? Status(outcome.error) : Status();
+      return ++resolutions > kMaxRangeResolutions ? Status(outcome.error) : Status();
     case Verdict::kRedirect:
     case Verdict::kPlaceAgain:
       resolved_.erase(piece.file.path);
-      return ++resolutions > kMaxResolutions ? Status(outcome.error) : Status();
+      return ++resolutions > kMaxRangeResolutions ? Status(outcome.error) : Status();
     case Verdict::kRepeat: {
       resolved_.erase(piece.file.path);
       const double wait_s = retries.next_wait_s(outcome);

@@ -30,7 +30,7 @@ std::int64_t bytes_on_disk(const struct stat& facts) {
 
 /// The files that snapshots use: blobs by name, and files without links by their inode, which may be a
 /// blob's.
-struct Uses {
+struct ModelUses {
   using Inode = std::pair<dev_t, ino_t>;
   std::set<std::string> blobs;
   std::map<Inode, std::int64_t> inodes;  // bytes
@@ -40,7 +40,7 @@ struct Uses {
   }
 };
 
-Status add_uses(const fs::path& place, Uses& uses) {
+Status add_model_uses(const fs::path& place, ModelUses& uses) {
   const auto add = [&](const fs::path& path) {
     std::error_code plain;
     const fs::path target = fs::read_symlink(path, plain);
@@ -147,13 +147,13 @@ class Planner {
     for (const fs::path& snapshot : entries_of(repository_ / "snapshots")) {
       if (snapshot == mine) continue;
       plan_.others.push_back(snapshot.filename().string());
-      FT_TRY(add_uses(snapshot, kept_));
+      FT_TRY(add_model_uses(snapshot, kept_));
       listed_.merge(listed_blobs(repository_, snapshot.filename().string()));
     }
-    FT_TRY(add_uses(model_, gone_));
+    FT_TRY(add_model_uses(model_, gone_));
     if (mine == model_) return {};
     for (const fs::path& file : entries_of(mine)) {  // a GGUF file: its neighbours stay
-      if (file != model_) FT_TRY(add_uses(file, kept_));
+      if (file != model_) FT_TRY(add_model_uses(file, kept_));
     }
     return {};
   }
@@ -180,7 +180,7 @@ class Planner {
     }
     mine_ = listed_blobs(repository_, commit);
     std::error_code absent;
-    (void)add_uses(model_, gone_);
+    (void)add_model_uses(model_, gone_);
   }
 
   /// The folder goes with everything in it.
@@ -223,7 +223,7 @@ class Planner {
   fs::path repository_, model_;
   std::map<std::string, std::set<std::string>> stored_;  // shared files, with the links to them that go
   bool whole_ = false;                                   // the whole snapshot goes
-  Uses gone_, kept_;
+  ModelUses gone_, kept_;
   std::set<std::string> listed_, mine_;  // blobs that the lists of other commits and of this one name
   Removal plan_;
 };

@@ -26,17 +26,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string value_of(const Variables& variables, const char* name) {
+std::string variable_of(const Variables& variables, const char* name) {
   const char* value = variables(name);
   return value == nullptr ? std::string() : std::string(value);
 }
 
-std::string lower(std::string text) {
+std::string lower_case(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
 }
 
-std::string small_text(const fs::path& path, std::size_t limit) {
+std::string text_of_file(const fs::path& path, std::size_t limit) {
   std::error_code failed;
   if (!fs::is_regular_file(path, failed)) return {};
   std::ifstream file(path, std::ios::binary);
@@ -158,7 +158,7 @@ class Scanner {
          entry.increment(failed)) {
       if (entry.depth() > kMaxScanDepth) entry.disable_recursion_pending();
       if (++seen_, ends()) break;
-      const std::string commit = small_text(entry->path(), kDigits);
+      const std::string commit = text_of_file(entry->path(), kDigits);
       if (is_commit(commit))
         refs[commit].push_back(entry->path().lexically_relative(folder).generic_string());
     }
@@ -174,7 +174,7 @@ class Scanner {
     const fs::path snapshot(model.directory), repository(model.root);
     const std::string commit = snapshot.filename().string(), id = model.name;
     constexpr std::size_t kMaxNote = 400;
-    std::string asked = small_text(repository / kPullNotes / commit, kMaxNote), quantisation;
+    std::string asked = text_of_file(repository / kPullNotes / commit, kMaxNote), quantisation;
     if (!looks_like_repository("org/name@" + asked)) asked.clear();
     if (const std::size_t colon = asked.find(':'); colon != std::string::npos)
       quantisation = asked.substr(colon), asked.resize(colon);
@@ -251,7 +251,7 @@ class Scanner {
   void add_manifest(const std::string& root, const fs::path& space, const fs::path& name,
                     const fs::path& tag) {
     const Result<format::JsonDocument> document = format::parse_json(
-        small_text(tag, std::size_t{1} << 20), "manifest", format::DuplicateKeys::kLastWins);
+        text_of_file(tag, std::size_t{1} << 20), "manifest", format::DuplicateKeys::kLastWins);
     if (!document.ok() || !(*document)->is_object()) return;
     const auto layers = (*document)->find("layers");
     if (layers == (*document)->end() || !layers->is_array()) return;
@@ -296,17 +296,17 @@ ScanPlaces usual_places(const HubSettings& settings, const Variables& variables,
                         const std::vector<std::string>& extra) {
   ScanPlaces places;
   places.hub_cache = settings.cache;
-  const std::string home = value_of(variables, "HOME");
-  places.ollama = value_of(variables, "OLLAMA_MODELS");
+  const std::string home = variable_of(variables, "HOME");
+  places.ollama = variable_of(variables, "OLLAMA_MODELS");
   if (!home.empty()) {
     if (places.ollama.empty()) places.ollama = home + "/.ollama/models";
     places.lm_studio = {home + "/.lmstudio/models", home + "/.cache/lm-studio/models"};
     places.mtplx = {home + "/.mtplx/models"};
   }
-  std::string data = value_of(variables, "XDG_DATA_HOME");
+  std::string data = variable_of(variables, "XDG_DATA_HOME");
   if (!data.starts_with('/')) data = home.empty() ? "" : home + "/.local/share";
   if (!data.empty()) places.folders.push_back(data + "/foretoken/models");
-  std::string named = value_of(variables, "FORETOKEN_MODELS");
+  std::string named = variable_of(variables, "FORETOKEN_MODELS");
   while (!named.empty()) {
     const std::size_t colon = std::min(named.find(':'), named.size());
     if (colon > 0) places.folders.push_back(named.substr(0, colon));
@@ -343,12 +343,12 @@ bool names_quantisation(const std::string& known, const std::string& wanted) {
 
 std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const std::string& name) {
   std::vector<FoundModel> exact, close;
-  const std::string wanted = lower(name);
+  const std::string wanted = lower_case(name);
   for (const FoundModel& model : models) {
     std::vector<std::string> names = model.also;
     names.push_back(model.name);
     const auto is_like = [&](const std::string& each) {
-      const std::string known = lower(each);
+      const std::string known = lower_case(each);
       return known == wanted || known.ends_with("/" + wanted) || names_quantisation(known, wanted);
     };
     if (std::ranges::count(names, name) > 0) exact.push_back(model);

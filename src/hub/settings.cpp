@@ -19,18 +19,18 @@ std::string value_of(const Variables& variables, const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-std::string lower(std::string text) {
+std::string lowered(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
   return text;
 }
 
 /// huggingface_hub's `_is_true`.
 bool is_true(const Variables& variables, const char* name) {
-  const std::string value = lower(value_of(variables, name));
+  const std::string value = lowered(value_of(variables, name));
   return value == "1" || value == "on" || value == "yes" || value == "true";
 }
 
-std::string trimmed(std::string_view text) {
+std::string trimmed_value(std::string_view text) {
   constexpr std::string_view kBlanks = " \t\r\n";
   const std::size_t begin = text.find_first_not_of(kBlanks);
   if (begin == std::string_view::npos) return {};
@@ -93,7 +93,7 @@ Status check_token(const std::string& token, const std::string& source) {
 
 Status read_token(const Variables& variables, const std::string& home, HubSettings& settings) {
   for (const char* name : {"HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"}) {
-    settings.token = trimmed(value_of(variables, name));
+    settings.token = trimmed_value(value_of(variables, name));
     settings.token_source = name;
     if (!settings.token.empty()) return check_token(settings.token, name);
   }
@@ -106,7 +106,7 @@ Status read_token(const Variables& variables, const std::string& home, HubSettin
   std::string text(kMaxTokenBytes + 2, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  settings.token = trimmed(without_byte_order_mark(text));
+  settings.token = trimmed_value(without_byte_order_mark(text));
   if (!settings.token.empty()) settings.token_source = path;
   return check_token(settings.token, path);
 }
@@ -126,7 +126,7 @@ std::string origin_of(const std::string& url) {
   const std::size_t scheme = url.find("://");
   if (scheme == std::string::npos || scheme == 0) return {};
   const std::size_t end = std::min(url.find_first_of("/?#", scheme + 3), url.size());
-  std::string origin = lower(url.substr(0, end));
+  std::string origin = lowered(url.substr(0, end));
   if (origin.size() == scheme + 3 || origin.find('@') != std::string::npos) return {};
   const std::string usual = origin.starts_with("https://") ? ":443" : ":80";
   if (origin.ends_with(usual)) origin.resize(origin.size() - usual.size());
@@ -145,7 +145,7 @@ bool is_allowed_url(const std::string& url) {
 
 Result<HubSettings> read_hub_settings(const Variables& variables) {
   HubSettings settings;
-  if (const std::string named = trimmed(value_of(variables, "HF_ENDPOINT")); !named.empty()) {
+  if (const std::string named = trimmed_value(value_of(variables, "HF_ENDPOINT")); !named.empty()) {
     settings.endpoint = named;
     while (settings.endpoint.ends_with('/')) settings.endpoint.pop_back();
   }

@@ -56,7 +56,7 @@ std::optional<std::string> read_start(const std::string& path, std::size_t offse
   return text;
 }
 
-std::string text_at(const json& object, const char* key) {
+std::string text_member(const json& object, const char* key) {
   const auto at = object.find(key);
   const auto* text = at == object.end() ? nullptr : at->get_ptr<const std::string*>();
   return text == nullptr ? std::string() : *text;
@@ -74,14 +74,14 @@ int whole_at(const json& object, const char* key) {
 
 void read_quantisation(const json& config, ModelSummary& summary) {
   if (const json* mlx = object_at(config, "quantization"); mlx != nullptr && whole_at(*mlx, "bits") > 0) {
-    const std::string mode = text_at(*mlx, "mode");
+    const std::string mode = text_member(*mlx, "mode");
     summary.bits = whole_at(*mlx, "bits");
     summary.quantisation = fmt::format("{}-bit {}", whole_at(*mlx, "bits"), mode.empty() ? "affine" : mode);
     return;
   }
   const json* other = object_at(config, "quantization_config");
   if (other == nullptr) return;
-  const std::string method = text_at(*other, "quant_method");
+  const std::string method = text_member(*other, "quant_method");
   summary.bits = whole_at(*other, "bits");
   summary.foreign = !method.empty() && method != "mlx" && method != "mxfp4";
   summary.quantisation = method.empty()     ? fmt::format("{:.0f}-bit", summary.bits)
@@ -97,7 +97,7 @@ void read_config(ModelSummary& summary, std::set<std::string>& named) {
     return;
   }
   const json& config = **document;
-  summary.model_type = text_at(config, "model_type");
+  summary.model_type = text_member(config, "model_type");
   if (const auto list = config.find("architectures");
       list != config.end() && list->is_array() && !list->empty()) {
     if (const auto* name = list->front().get_ptr<const std::string*>()) summary.architecture = *name;
@@ -110,7 +110,7 @@ void read_config(ModelSummary& summary, std::set<std::string>& named) {
     if (summary.quantisation.empty()) read_quantisation(*level, summary);
   }
   if (const json* extra = object_at(config, "mlx_lm_extra_tensors")) {
-    if (const std::string file = text_at(*extra, "mtp_file"); !file.empty()) named.insert(file);
+    if (const std::string file = text_member(*extra, "mtp_file"); !file.empty()) named.insert(file);
   }
 }
 
@@ -213,7 +213,7 @@ bool parse_header(std::string_view text, std::uint64_t header_bytes, HeaderFacts
     last = std::max(last, end.get<std::uint64_t>());
     // GLM holds the head as a layer, which alone has an eh_proj.
     facts.has_head = facts.has_head || format::is_mtp_name(name) || name.ends_with(".eh_proj.weight");
-    ++types[text_at(tensor, "dtype")];
+    ++types[text_member(tensor, "dtype")];
   }
   constexpr std::uint64_t kLargest = std::uint64_t{1} << 50;
   if (last > kLargest) return false;

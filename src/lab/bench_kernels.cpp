@@ -14,6 +14,8 @@
 namespace ft {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 constexpr double kEnoughBytes = 192e6;  // min size of all copies together, unless a cache is larger
 constexpr int kCachedCopies = 32;       // copies of an instruction that works in the caches
 constexpr int kMaxCopies = 256;
@@ -136,7 +138,6 @@ std::string kernels_text(const std::vector<KernelFigures>& list) {
 }
 
 std::string kernels_json(const std::vector<KernelFigures>& list) {
-  using Json = nlohmann::ordered_json;
   const auto number = [](double value) {
     return value > 0 ? Json(std::round(value * 1e6) / 1e6) : Json(nullptr);
   };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kContexts[] = {256, 2048, 8192};
 constexpr int kRows[] = {1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16};
-constexpr int kSweeps = 4;
+constexpr int kRoundSweeps = 4;
 constexpr std::size_t kPeriod = 8;
 
 /// A text that repeats itself, so that lookup can offer drafts of any depth.
@@ -34,7 +34,7 @@ Result<RoundCosts> at_context(Decoder& decoder, std::int64_t context, const std:
   RoundCosts costs;
   costs.context = context;
   for (const int rows : kRows) costs.points.push_back({rows, 0});
-  for (int sweep = 0; sweep <= kSweeps; ++sweep) {  // the first one only touches memory
+  for (int sweep = 0; sweep <= kRoundSweeps; ++sweep) {  // the first one only touches memory
     for (RoundCosts::Point& point : costs.points) {
       if (stopped) return Error{Code::kCancelled, "stopped"};
       if (only->finish != Finish::kNone) return only->error;
@@ -55,7 +55,8 @@ Result<RoundCosts> at_context(Decoder& decoder, std::int64_t context, const std:
 Result<std::vector<RoundCosts>> measure_rounds(const MeasuredModel& loaded, std::int64_t longest,
                                                const std::atomic<bool>& stopped) {
   // Every round adds a token, and drafts need room beyond them.
-  constexpr std::int64_t kRoom = std::ssize(kRows) * (kSweeps + 1) * (kMaxDraftTokens + 1) + kMaxDraftTokens;
+  constexpr std::int64_t kRoom =
+      std::ssize(kRows) * (kRoundSweeps + 1) * (kMaxDraftTokens + 1) + kMaxDraftTokens;
   longest = std::min(longest, loaded.model.facts.context - kRoom);
   DecoderOptions options;
   options.context = kRoom + std::clamp(longest, kContexts[0], *std::rbegin(kContexts));

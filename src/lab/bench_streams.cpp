@@ -18,10 +18,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr int kMargin =
+constexpr int kStreamMargin =
     2 * (kMaxDraftTokens + 1);  // the recording is longer than the answers, for the last drafts
 
-double median(const std::vector<double>& values) { return quantile(values, 0.5); }
+double median_of(const std::vector<double>& values) { return quantile(values, 0.5); }
 
 class StreamsBench {
  public:
@@ -73,7 +73,7 @@ class StreamsBench {
 
   Status record() {
     StreamsSide unused;
-    FT_TRY(answer(1, plan_.tokens + kMargin, {}, unused));
+    FT_TRY(answer(1, plan_.tokens + kStreamMargin, {}, unused));
     return tick();
   }
 
@@ -180,16 +180,16 @@ std::vector<std::string> line(const std::string& name, const StreamsSide& one, c
                               const StreamsFigures& figures) {
   const auto rounds = static_cast<double>(std::max<std::int64_t>(1, all.rounds));
   return {name,
-          fmt::format("{:.1f}", median(one.per_second)),
-          fmt::format("{:.2f}", median(one.per_second) / median(figures.plain_one.per_second)),
-          fmt::format("{:.1f}", median(all.per_second)),
-          fmt::format("{:.2f}", median(all.per_second) / median(figures.plain_all.per_second)),
-          fmt::format("{:.2f}", median(all.per_second) / median(one.per_second)),
+          fmt::format("{:.1f}", median_of(one.per_second)),
+          fmt::format("{:.2f}", median_of(one.per_second) / median_of(figures.plain_one.per_second)),
+          fmt::format("{:.1f}", median_of(all.per_second)),
+          fmt::format("{:.2f}", median_of(all.per_second) / median_of(figures.plain_all.per_second)),
+          fmt::format("{:.2f}", median_of(all.per_second) / median_of(one.per_second)),
           fmt::format("{:.1f}", static_cast<double>(all.drafted) / rounds)};
 }
 
 Json side_json(const StreamsSide& side) {
-  return {{"tokens_per_second", std::round(median(side.per_second) * 1e2) / 1e2},
+  return {{"tokens_per_second", std::round(median_of(side.per_second) * 1e2) / 1e2},
           {"low", std::round(quantile(side.per_second, 0) * 1e2) / 1e2},
           {"high", std::round(quantile(side.per_second, 1) * 1e2) / 1e2},
           {"rounds", side.rounds},
@@ -203,7 +203,7 @@ Result<StreamsFigures> measure_streams(const MeasuredModel& loaded, const Stream
                                        const std::function<bool(int, int)>& progress) {
   DecoderOptions options;
   options.slots = 2 * plan.streams;  // half of them keep the prompts
-  options.context = plan.prompt_tokens + plan.tokens + 2 * kMargin;
+  options.context = plan.prompt_tokens + plan.tokens + 2 * kStreamMargin;
   FT_ASSIGN(const std::unique_ptr<Decoder> decoder, Decoder::make(loaded.backend, loaded.model, options));
   return StreamsBench(*decoder, plan, progress).run();
 }

@@ -9,7 +9,7 @@ namespace ft {
 namespace {
 
 using HeadState = HeadReport::State;
-using Kind = HeadTensor::Kind;
+using HeadKind = HeadTensor::Kind;
 
 bool all_zero(const std::byte* data, std::size_t size) {
   return data == nullptr || std::all_of(data, data + size, [](std::byte b) { return b == std::byte{0}; });
@@ -50,7 +50,7 @@ HeadReport examine_head(const Model& model, const HeadPlan& plan, WeightSource& 
   HeadReport report;
   report.file = model.checkpoint->mtp_file();
   std::vector<std::string> present, absent;
-  for (const Kind kind : {Kind::kMatrix, Kind::kNorm}) {
+  for (const HeadKind kind : {HeadKind::kMatrix, HeadKind::kNorm}) {
     for (const HeadTensor& tensor : plan.tensors) {
       if (tensor.kind != kind) continue;
       const bool there = source.has(tensor.name) || (tensor.stack > 0 && source.index().has(tensor.name));
@@ -82,7 +82,7 @@ HeadReport examine_head(const Model& model, const HeadPlan& plan, WeightSource& 
                              where(model), absent.front(), absent.size()));
   }
   for (const HeadTensor& shape : plan.tensors) {
-    if (shape.kind != Kind::kMatrix) continue;
+    if (shape.kind != HeadKind::kMatrix) continue;
     const std::vector<Weight> weights = shape.stack > 0
                                             ? source.stack(shape.name, shape.stack, shape.rows, shape.cols)
                                             : std::vector{source.matrix(shape.name, shape.rows, shape.cols)};

@@ -50,8 +50,8 @@ std::int64_t idle_parameters(const Program& program) {
   return found.idle;
 }
 
-Result<Model> build(const std::string& name, const FamilyMatch& match, format::Checkpoint checkpoint,
-                    const LoadOptions& options) {
+Result<Model> build_model(const std::string& name, const FamilyMatch& match, format::Checkpoint checkpoint,
+                          const LoadOptions& options) {
   Model model;
   if (match.family->head_is_a_layer) name_head_layer(checkpoint, match.config->facts().layers);
   model.name = name;
@@ -96,7 +96,7 @@ Result<Model> load_gguf(const std::string& path, const LoadOptions& options) {
   }
   FT_ASSIGN(gguf::ModelFile file, gguf::open_model(path));
   FT_ASSIGN(const FamilyMatch match, read_config(file.config));
-  return build(format::gguf_model_name(path), match, std::move(file.checkpoint), options);
+  return build_model(format::gguf_model_name(path), match, std::move(file.checkpoint), options);
 }
 
 Result<Model> load(const std::string& directory, const LoadOptions& options) {
@@ -111,7 +111,7 @@ Result<Model> load(const std::string& directory, const LoadOptions& options) {
   }
   FT_ASSIGN(const FamilyMatch match, read_config(files));
   FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(directory, head_file));
-  FT_ASSIGN(Model model, build(path.filename().string(), match, std::move(checkpoint), options));
+  FT_ASSIGN(Model model, build_model(path.filename().string(), match, std::move(checkpoint), options));
   model.directory = directory;
   return model;
 }
@@ -121,7 +121,7 @@ Result<Model> load(const std::string& directory, const LoadOptions& options) {
 Result<Model> make_model(const std::string& name, const format::ConfigFiles& files,
                          format::Checkpoint checkpoint, const LoadOptions& options) {
   FT_ASSIGN(const FamilyMatch match, read_config(files));
-  return build(name, match, std::move(checkpoint), options);
+  return build_model(name, match, std::move(checkpoint), options);
 }
 
 Result<Model> load_model(const std::string& directory, const LoadOptions& options) {

@@ -21,7 +21,7 @@ Error cache_error(const char* task, int number) {
 
 namespace {
 
-Error corrupt(std::string why) { return Error{Code::kCorrupt, std::move(why)}; }
+Error damaged(std::string why) { return Error{Code::kCorrupt, std::move(why)}; }
 
 // ---- a folder
 
@@ -52,7 +52,7 @@ class DiskBytes final : public CacheBytes {
       const ssize_t got = ::pread(fd_, out.data(), out.size(), offset);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) return cache_error("read", errno);
-      if (got == 0) return corrupt("it is cut off");
+      if (got == 0) return damaged("it is cut off");
       out = out.subspan(static_cast<std::size_t>(got));
       offset += got;
     }
@@ -97,7 +97,7 @@ class MemoryBytes final : public CacheBytes {
   }
   Status read_at(std::span<std::byte> out, std::int64_t offset) const override {
     auto at = static_cast<std::size_t>(offset);
-    if (at + out.size() > size_) return corrupt("it is cut off");
+    if (at + out.size() > size_) return damaged("it is cut off");
     while (!out.empty()) {
       const std::size_t part = std::min(out.size(), kChunk - at % kChunk);
       std::memcpy(out.data(), chunks_[at / kChunk] + at % kChunk, part);
@@ -147,9 +147,9 @@ Result<std::shared_ptr<CacheBytes>> DiskStore::take(int fd) {
   const int number = errno;
   auto bytes = std::make_shared<DiskBytes>(fd, info.st_size);
   if (!known) return cache_error("look at", number);
-  if (!S_ISREG(info.st_mode)) return corrupt("it is not a regular file");
+  if (!S_ISREG(info.st_mode)) return damaged("it is not a regular file");
   // This data decides answers, so only this user and root may have written it.
-  if (info.st_uid != ::geteuid() && info.st_uid != 0) return corrupt("it belongs to another user");
+  if (info.st_uid != ::geteuid() && info.st_uid != 0) return damaged("it belongs to another user");
   return std::shared_ptr<CacheBytes>(std::move(bytes));
 }
 

@@ -17,7 +17,7 @@ namespace net = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 using boost::system::error_code;
-using Parser = http::response_parser<http::string_body>;
+using ResponseParser = http::response_parser<http::string_body>;
 
 /// Splits a growing body into lines.
 class Lines {
@@ -55,7 +55,7 @@ class Wire {
   Status connect(const std::string& host, const std::string& port, int ms);
   Status send(const http::request<http::string_body>& request, int ms);
   /// Reads the next part; an error, or whether the answer is complete.
-  Result<bool> read(Parser& parser, int ms);
+  Result<bool> read(ResponseParser& parser, int ms);
 
  private:
   template <class Start>
@@ -100,7 +100,7 @@ Status Wire::send(const http::request<http::string_body>& request, int ms) {
   return {};
 }
 
-Result<bool> Wire::read(Parser& parser, int ms) {
+Result<bool> Wire::read(ResponseParser& parser, int ms) {
   const error_code error =
       wait(ms, [&](auto done) { http::async_read_some(stream_, buffer_, parser, done); });
   if (error == http::error::body_limit) {
@@ -175,7 +175,7 @@ Result<ClientResponse> Client::exchange(const std::string& method, const std::st
   request.body() = json;
   request.prepare_payload();
   FT_TRY(wire.send(request, options_.silence_ms));
-  Parser parser;
+  ResponseParser parser;
   parser.body_limit(take ? boost::optional<std::uint64_t>()
                          : boost::optional<std::uint64_t>(kMaxAnswerBytes));
   const Lines lines(take);

@@ -22,7 +22,7 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using std::chrono::milliseconds;
 
-constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr auto kAwaitBytes = net::as_tuple(net::use_awaitable);
 constexpr std::size_t kMaxIdBytes = 128;
 constexpr std::size_t kReadBytes = 4096;  // buffer of an idle connection
 const beast::error_code kNoRoom = make_error_code(boost::system::errc::no_buffer_space);
@@ -153,7 +153,7 @@ net::awaitable<bool> RequestReader::first_byte() {
   if (buffer_.size() > 0) co_return true;
   if (buffer_.capacity() > kReadBytes) buffer_.shrink_to_fit();
   stream_.expires_after(milliseconds(options_.idle_ms));
-  const auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(kReadBytes), kAwait);
+  const auto [error, bytes] = co_await stream_.async_read_some(buffer_.prepare(kReadBytes), kAwaitBytes);
   if (!error) buffer_.commit(bytes);
   co_return !error;
 }
@@ -183,7 +183,7 @@ net::awaitable<beast::error_code> RequestReader::advance(bool whole, millisecond
     if (room == 0) co_return http::error::buffer_overflow;
     const std::size_t wanted = whole ? kMaxRequestHeaderBytes : kReadBytes;
     const auto [error, bytes] =
-        co_await stream_.async_read_some(buffer_.prepare(std::min(room, wanted)), kAwait);
+        co_await stream_.async_read_some(buffer_.prepare(std::min(room, wanted)), kAwaitBytes);
     if (deadline.passed()) co_return beast::error::timeout;
     if (error == net::error::eof) {
       co_return parser_.got_some() ? http::error::partial_message : http::error::end_of_stream;
@@ -217,7 +217,7 @@ net::awaitable<Received> RequestReader::read_header() {
 net::awaitable<bool> RequestReader::go_on() {
   const http::response<http::empty_body> response(http::status::continue_, 11);
   stream_.expires_after(milliseconds(options_.write_ms));
-  const auto [error, bytes] = co_await http::async_write(stream_, response, kAwait);
+  const auto [error, bytes] = co_await http::async_write(stream_, response, kAwaitBytes);
   (void)bytes;
   co_return !error;
 }

@@ -21,7 +21,7 @@ namespace net = boost::asio;
 using net::ip::tcp;
 using std::chrono::milliseconds;
 
-constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr auto kAwaitClients = net::as_tuple(net::use_awaitable);
 
 }  // namespace
 
@@ -81,14 +81,14 @@ net::awaitable<void> Server::Impl::accept() {
   while (!server_context.stopping) {
     if (server_context.connections >= server_context.options.connections) {
       pause.expires_after(kLookAgain);
-      (void)co_await pause.async_wait(kAwait);
+      (void)co_await pause.async_wait(kAwaitClients);
       continue;
     }
-    auto [error, socket] = co_await acceptor.async_accept(kAwait);
+    auto [error, socket] = co_await acceptor.async_accept(kAwaitClients);
     if (server_context.stopping) break;
     if (error || !spawn(std::move(socket))) {  // out of file descriptors or memory: a later one may succeed
       pause.expires_after(kLookAgain);
-      (void)co_await pause.async_wait(kAwait);
+      (void)co_await pause.async_wait(kAwaitClients);
     }
   }
 }
@@ -122,10 +122,10 @@ net::awaitable<void> Server::Impl::wait_for_the_last(int grace_ms) {
   const auto end = std::chrono::steady_clock::now() + milliseconds(grace_ms);
   while (server_context.app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
     timer.expires_after(kLookAgain);
-    (void)co_await timer.async_wait(kAwait);
+    (void)co_await timer.async_wait(kAwaitClients);
   }
   timer.expires_after(kLookAgain);  // sends the last bytes of the last answer
-  (void)co_await timer.async_wait(kAwait);
+  (void)co_await timer.async_wait(kAwaitClients);
   io.stop();
 }
 

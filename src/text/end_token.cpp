@@ -10,7 +10,7 @@ namespace ft {
 
 namespace {
 
-constexpr size_t kMaxConfigFileBytes = size_t{64} << 20;
+constexpr size_t kMaxTokenFileBytes = size_t{64} << 20;
 
 /// A string, or an object with the string as "content".
 std::string eos_of(std::string_view text) {
@@ -24,7 +24,7 @@ std::string eos_of(std::string_view text) {
 std::string eos_in(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
-  const Result<std::string> text = read_model_text(path, kMaxConfigFileBytes);
+  const Result<std::string> text = read_model_text(path, kMaxTokenFileBytes);
   return text.ok() ? eos_of(*text) : std::string();
 }
 

@@ -20,7 +20,7 @@ namespace {
 #define FT_LABEL "[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 /// Every text that one of these allows has the format; not every text of the format is allowed.
-constexpr std::pair<std::string_view, const char*> kFormats[] = {
+constexpr std::pair<std::string_view, const char*> kTextFormats[] = {
     {"date", FT_DATE},
     {"time", FT_TIME},
     {"date-time", FT_DATE "T" FT_TIME},
@@ -118,8 +118,8 @@ Result<std::string> whole_pattern(std::string_view pattern) {
 
 const char* format_pattern(std::string_view format) {
   const auto* const found =
-      std::ranges::find(kFormats, format, &std::pair<std::string_view, const char*>::first);
-  return found == std::end(kFormats) ? nullptr : found->second;
+      std::ranges::find(kTextFormats, format, &std::pair<std::string_view, const char*>::first);
+  return found == std::end(kTextFormats) ? nullptr : found->second;
 }
 
 std::string escaped_for_lark(std::string_view text) {

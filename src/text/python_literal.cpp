@@ -11,7 +11,7 @@ namespace ft {
 
 namespace {
 
-constexpr int kMaxDepth = 100;
+constexpr int kMaxLiteralDepth = 100;
 
 class Literal {
  public:
@@ -20,7 +20,7 @@ class Literal {
   std::string json() {
     std::string out;
     const bool whole = value(out, 0) && (skip_space(), at_ == text_.size());
-    return whole && is_json(out, kMaxDepth) ? out : "";
+    return whole && is_json(out, kMaxLiteralDepth) ? out : "";
   }
 
  private:
@@ -37,7 +37,7 @@ class Literal {
 
   bool value(std::string& out, int depth) {
     skip_space();
-    if (depth > kMaxDepth || at_ >= text_.size()) {
+    if (depth > kMaxLiteralDepth || at_ >= text_.size()) {
       return false;
     }
     const char c = text_[at_];

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const Json* member(const Json& schema, const char* key) {
+const Json* member_of(const Json& schema, const char* key) {
   const auto found = schema.find(key);
   return found == schema.end() ? nullptr : &*found;
 }
@@ -34,17 +34,17 @@ const SchemaShape::Property* property_of(const SchemaShape& shape, const std::st
 bool SchemaBuilder::number_shape(const Schemas& flat, SchemaShape& shape) {
   for (const Json* schema : flat) {
     for (const char* key : {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"}) {
-      const Json* bound = member(*schema, key);
+      const Json* bound = member_of(*schema, key);
       if (bound == nullptr || *bound == false) continue;
       const bool least = std::string_view(key).ends_with("inimum");
-      if (*bound == true) bound = member(*schema, least ? "minimum" : "maximum");  // of draft 4
+      if (*bound == true) bound = member_of(*schema, least ? "minimum" : "maximum");  // of draft 4
       if (bound != nullptr && bound->is_number()) {
         narrow(shape.limits, key, *bound, least);
       } else {
         broken(fmt::format("'{}' must be a number", key));
       }
     }
-    const Json* step = member(*schema, "multipleOf");
+    const Json* step = member_of(*schema, "multipleOf");
     if (step == nullptr) continue;
     if (!step->is_number() || step->get<double>() <= 0) {
       broken("'multipleOf' must be a number above 0");
@@ -57,7 +57,7 @@ bool SchemaBuilder::number_shape(const Schemas& flat, SchemaShape& shape) {
 
 void SchemaBuilder::counts(const Schemas& flat, const char* least, const char* most, SchemaShape& shape) {
   const auto read = [&](const Json& schema, const char* key, uint64_t otherwise) {
-    const Json* count = member(schema, key);
+    const Json* count = member_of(schema, key);
     if (count == nullptr) return otherwise;
     const bool whole = count->is_number() && std::floor(count->get<double>()) == count->get<double>();
     if (!whole || count->get<double>() < 0) {
@@ -76,7 +76,7 @@ bool SchemaBuilder::string_shape(const Schemas& flat, SchemaShape& shape) {
   counts(flat, "minLength", "maxLength", shape);
   for (const Json* schema : flat) {
     for (const char* key : {"pattern", "format"}) {
-      const Json* text = member(*schema, key);
+      const Json* text = member_of(*schema, key);
       if (text == nullptr) continue;
       if (!text->is_string()) {
         broken(fmt::format("'{}' must be a string", key));
@@ -97,9 +97,9 @@ bool SchemaBuilder::array_shape(const Schemas& flat, SchemaShape& shape) {
   std::vector<Items> all;
   size_t listed = 0;
   for (const Json* schema : flat) {
-    Items one = {member(*schema, "prefixItems"), member(*schema, "items")};
+    Items one = {member_of(*schema, "prefixItems"), member_of(*schema, "items")};
     if (one.rest != nullptr && one.rest->is_array()) {  // before draft 2020-12
-      one = {one.rest, member(*schema, "additionalItems")};
+      one = {one.rest, member_of(*schema, "additionalItems")};
     }
     if (one.list != nullptr && !one.list->is_array()) {
       broken("'prefixItems' must be a list of schemas");
@@ -130,19 +130,19 @@ SchemaBuilder::Schemas SchemaBuilder::asked_of_property(const Schemas& flat, con
   Schemas asked;
   for (const Json* schema : flat) {
     bool named = false;
-    if (const Json* properties = member(*schema, "properties");
+    if (const Json* properties = member_of(*schema, "properties");
         properties != nullptr && properties->is_object()) {
       if (const auto found = properties->find(name); found != properties->end()) {
         asked.push_back(&*found), named = true;
       }
     }
-    if (const Json* patterns = member(*schema, "patternProperties");
+    if (const Json* patterns = member_of(*schema, "patternProperties");
         patterns != nullptr && patterns->is_object()) {
       for (const auto& [pattern, value] : patterns->items()) {
         if (matches(pattern, name)) asked.push_back(&value), named = true;
       }
     }
-    if (const Json* other = member(*schema, "additionalProperties"); other != nullptr && !named) {
+    if (const Json* other = member_of(*schema, "additionalProperties"); other != nullptr && !named) {
       asked.push_back(other);
     }
   }
@@ -155,7 +155,7 @@ bool SchemaBuilder::object_shape(const Schemas& flat, SchemaShape& shape) {
     if (property_of(shape, name) == nullptr) shape.properties.push_back({name, SchemaShape::kNever, false});
   };
   for (const Json* schema : flat) {
-    const Json* properties = member(*schema, "properties");
+    const Json* properties = member_of(*schema, "properties");
     if (properties == nullptr) continue;
     if (!properties->is_object()) {
       broken("'properties' must be an object");
@@ -164,7 +164,7 @@ bool SchemaBuilder::object_shape(const Schemas& flat, SchemaShape& shape) {
     for (const auto& [name, property] : properties->items()) add(name);
   }
   for (const Json* schema : flat) {
-    const Json* required = member(*schema, "required");
+    const Json* required = member_of(*schema, "required");
     if (required == nullptr || required->is_boolean()) continue;  // a boolean: draft 3, of a property
     if (!required->is_array()) {
       broken("'required' must be a list of names");
@@ -182,18 +182,18 @@ bool SchemaBuilder::object_shape(const Schemas& flat, SchemaShape& shape) {
   }
   Schemas others;
   for (const Json* schema : flat) {
-    if (const Json* other = member(*schema, "additionalProperties")) others.push_back(other);
+    if (const Json* other = member_of(*schema, "additionalProperties")) others.push_back(other);
     shape.open =
         shape.open || schema->contains("additionalProperties") || schema->contains("patternProperties");
   }
   shape.rest = node(others);
-  if (const Json* strangers = member(*flat.front(), "unevaluatedProperties")) {
+  if (const Json* strangers = member_of(*flat.front(), "unevaluatedProperties")) {
     if (*strangers == false) shape.rest = SchemaShape::kNever;
     if (*strangers != false && !strangers->is_boolean()) unenforced("unevaluatedProperties");
   }
   add_patterns(flat, shape);
   for (const Json* schema : flat) {
-    const Json* names = member(*schema, "propertyNames");
+    const Json* names = member_of(*schema, "propertyNames");
     if (names != nullptr && !restrict_names(*names, shape)) unenforced("propertyNames");
   }
   return shape.min <= shape.max;
@@ -201,12 +201,12 @@ bool SchemaBuilder::object_shape(const Schemas& flat, SchemaShape& shape) {
 
 void SchemaBuilder::add_patterns(const Schemas& flat, SchemaShape& shape) {
   for (const Json* schema : flat) {
-    const Json* patterns = member(*schema, "patternProperties");
+    const Json* patterns = member_of(*schema, "patternProperties");
     if (patterns == nullptr || !patterns->is_object()) continue;
     for (const auto& [pattern, value] : patterns->items()) {
       Schemas asked = {&value};
       for (const Json* other : flat) {
-        const Json* strangers = member(*other, "additionalProperties");
+        const Json* strangers = member_of(*other, "additionalProperties");
         if (other != schema && strangers != nullptr) asked.push_back(strangers);
       }
       shape.patterns.emplace_back(pattern, node(asked));
@@ -226,8 +226,8 @@ bool SchemaBuilder::restrict_names(const Json& names, SchemaShape& shape) {
         key == "type" || key == "enum" || key == "pattern" || key == "title" || key == "description";
     if (!read) return false;
   }
-  const Json* pattern = member(*asked, "pattern");
-  const Json* list = member(*asked, "enum");
+  const Json* pattern = member_of(*asked, "pattern");
+  const Json* list = member_of(*asked, "enum");
   const auto allowed = [&](const std::string& name) {
     const bool listed = list == nullptr || std::ranges::find(*list, Json(name)) != list->end();
     return listed &&

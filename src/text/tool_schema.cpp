@@ -21,7 +21,7 @@ using Json = nlohmann::ordered_json;
 constexpr int kMaxSchemaDepth = 100;
 constexpr int kMaxValueDepth = 100;  // per argument that is an object or array
 
-std::string_view trimmed(std::string_view text) {
+std::string_view trimmed_name(std::string_view text) {
   const size_t from = text.find_first_not_of(kTagSpace);
   return from == std::string_view::npos ? std::string_view{}
                                         : text.substr(from, text.find_last_not_of(kTagSpace) - from + 1);
@@ -219,7 +219,7 @@ bool ParameterType::fits_better(const Json& text, const Json& value) const {
 }
 
 std::string json_of_parameter(std::string_view text, const ParameterType& type) {
-  const std::string_view bare = trimmed(text);
+  const std::string_view bare = trimmed_name(text);
   if (type.is_plain_string()) return json_quoted(text);
   if (is_value(bare, type) && !type.fits_better(std::string(text), read_json<Json>(bare))) {
     const bool whole = type.allows(JsonKind::kInteger) && !type.allows(JsonKind::kNumber);

@@ -77,15 +77,15 @@ constexpr std::array<Member, 31> kBrowser{{
      "text tab_id?", false},
 }};
 
-Json of(const char* type) { return Json{{"type", type}}; }
+Json typed(const char* type) { return Json{{"type", type}}; }
 
 Json list_of(const char* type, int count) {
-  Json list{{"type", "array"}, {"items", of(type)}};
+  Json list{{"type", "array"}, {"items", typed(type)}};
   if (count > 0) list["minItems"] = count, list["maxItems"] = count;
   return list;
 }
 
-Json one_of(Json values) { return Json{{"type", "string"}, {"enum", std::move(values)}}; }
+Json one_of_values(Json values) { return Json{{"type", "string"}, {"enum", std::move(values)}}; }
 
 Json described(Json schema, const char* description) {
   schema["description"] = description;
@@ -99,9 +99,9 @@ Json object_of(Json properties) {
 }
 
 Json point() {
-  return object_of({{"type", {{"const", "coordinate"}}}, {"x", of("integer")}, {"y", of("integer")}});
+  return object_of({{"type", {{"const", "coordinate"}}}, {"x", typed("integer")}, {"y", typed("integer")}});
 }
-Json element() { return object_of({{"type", {{"const", "ref"}}}, {"ref", of("string")}}); }
+Json element() { return object_of({{"type", {{"const", "ref"}}}, {"ref", typed("string")}}); }
 
 struct Parameter {
   std::string name;
@@ -110,30 +110,31 @@ struct Parameter {
 
 /// A word of Member::parameters.
 Parameter parameter(const std::string& word) {
-  if (word == "repeat") return {word, described(of("integer"), "How many times; once if absent")};
-  if (word == "duration") return {word, described(of("integer"), "Seconds")};
-  if (word == "seconds") return {"duration", described(of("number"), "Seconds")};
+  if (word == "repeat") return {word, described(typed("integer"), "How many times; once if absent")};
+  if (word == "duration") return {word, described(typed("integer"), "Seconds")};
+  if (word == "seconds") return {"duration", described(typed("number"), "Seconds")};
   if (word == "coordinate" || word == "start_coordinate") {
     return {word, described(list_of("integer", 2), "x and y in pixels from the upper left corner")};
   }
-  if (word == "held_keys") return {"text", described(of("string"), "Keys to hold meanwhile, such as ctrl")};
-  if (word == "scroll_amount") return {word, described(of("integer"), "The number of steps")};
-  if (word == "scroll_direction") return {word, one_of({"up", "down", "left", "right"})};
+  if (word == "held_keys")
+    return {"text", described(typed("string"), "Keys to hold meanwhile, such as ctrl")};
+  if (word == "scroll_amount") return {word, described(typed("integer"), "The number of steps")};
+  if (word == "scroll_direction") return {word, one_of_values({"up", "down", "left", "right"})};
   if (word == "region") {
     return {word, described(list_of("integer", 4), "x and y of two opposite corners")};
   }
-  if (word == "tab_id") return {word, described(of("string"), "The tab; the active one if absent")};
-  if (word == "depth") return {word, described(of("integer"), "How deep the tree is read")};
-  if (word == "filter") return {word, one_of({"all", "interactive"})};
+  if (word == "tab_id") return {word, described(typed("string"), "The tab; the active one if absent")};
+  if (word == "depth") return {word, described(typed("integer"), "How deep the tree is read")};
+  if (word == "filter") return {word, one_of_values({"all", "interactive"})};
   if (word == "value") return {word, Json{{"type", {"string", "number", "boolean"}}}};
   if (word == "paths" || word == "document_ids") return {word, list_of("string", 0)};
   if (word == "modifiers")
-    return {word, described(of("string"), "Keys to hold meanwhile, such as ctrl+shift")};
+    return {word, described(typed("string"), "Keys to hold meanwhile, such as ctrl+shift")};
   if (word == "target") return {word, Json{{"anyOf", {point(), element()}}}};
   if (word == "point_target") return {"target", point()};
   if (word == "from") return {word, point()};
   if (word == "ref_target") return {"target", element()};
-  return {word, of("string")};  // text, url, query, ref
+  return {word, typed("string")};  // text, url, query, ref
 }
 
 Json function_of(const Member& member) {

@@ -24,7 +24,7 @@ const ClientTool* find(std::string_view ClientTool::* member, std::string_view v
   return found == kClientTools.end() ? nullptr : &*found;
 }
 
-Json of(const char* type, const char* description) {
+Json described_as(const char* type, const char* description) {
   return Json{{"type", type}, {"description", description}};
 }
 
@@ -48,16 +48,16 @@ Json shell() {
   return strict_function(
       "shell", "Run commands in a shell and return their outputs.",
       {{"commands", texts("The commands, each a line for the shell")},
-       {"timeout_ms", of("integer", "Milliseconds after which they are ended")},
-       {"max_output_length", of("integer", "Maximum number of characters of each output")}},
+       {"timeout_ms", described_as("integer", "Milliseconds after which they are ended")},
+       {"max_output_length", described_as("integer", "Maximum number of characters of each output")}},
       Json::array({"commands"}));
 }
 
 Json local_shell() {
   return strict_function("local_shell", "Run a program and return its output.",
                          {{"command", texts("The program and its arguments, such as [\"ls\", \"-l\"]")},
-                          {"working_directory", of("string", "The folder to run it in")},
-                          {"timeout_ms", of("integer", "Milliseconds after which it is ended")}},
+                          {"working_directory", described_as("string", "The folder to run it in")},
+                          {"timeout_ms", described_as("integer", "Milliseconds after which it is ended")}},
                          Json::array({"command"}));
 }
 
@@ -68,10 +68,10 @@ Json apply_patch() {
   return strict_function(
       "apply_patch", "Create, update or delete one file.",
       {{"type", types},
-       {"path", of("string", "The path of the file")},
-       {"diff", of("string",
-                   "Lines that begin with +, - or a blank, after an @@ line if the file exists; "
-                   "empty for delete_file")}},
+       {"path", described_as("string", "The path of the file")},
+       {"diff", described_as("string",
+                             "Lines that begin with +, - or a blank, after an @@ line if the file exists; "
+                             "empty for delete_file")}},
       Json::array({"type", "path", "diff"}));
 }
 

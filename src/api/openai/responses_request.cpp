@@ -26,7 +26,7 @@ Status read_reasoning(const Fields& fields, ResponsesRequest& request) {
   return read_template_fields(fields, request.call);
 }
 
-Status read_format(const Fields& fields, GenerateParams& call) {
+Status read_text_format(const Fields& fields, GenerateParams& call) {
   FT_ASSIGN(const Json* text, fields.object("text"));
   if (text == nullptr) return {};
   const Fields inner(*text, "text");
@@ -148,7 +148,7 @@ Result<ResponsesRequest> read_responses(const Json& body, ResponseStore* store, 
   request.items = dump(items);
   FT_TRY(read_tool_choice(fields, tools, call));
   FT_TRY(read_reasoning(fields, request));
-  FT_TRY(read_format(fields, call));
+  FT_TRY(read_text_format(fields, call));
   FT_TRY(read_include(fields, request));
   FT_TRY(read_sampling(fields, call));
   call.choices = 1;  // the API has no n

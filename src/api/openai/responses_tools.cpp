@@ -18,9 +18,9 @@ std::string text_of(const Json& object, const char* name) {
   return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-class Collector {
+class ToolCollector {
  public:
-  explicit Collector(GenerateParams& call) : call_(call) {}
+  explicit ToolCollector(GenerateParams& call) : call_(call) {}
 
   /// Names that no other tool may take, since the client uses them for its own.
   void reserve(const Json& list) {
@@ -135,7 +135,7 @@ const Json* tools_of(const Json& item) {
 Result<Json> read_responses_tools(const Fields& fields, const Json& items, std::size_t skipped,
                                   GenerateParams& call) {
   FT_ASSIGN(const Json* given, fields.array("tools", kMaxTools));
-  Collector collector(call);
+  ToolCollector collector(call);
   if (given != nullptr) collector.reserve(*given);
   for (const Json& item : items) {
     if (const Json* tools = tools_of(item)) collector.reserve(*tools);

@@ -11,7 +11,8 @@
 namespace ft::cuda {
 namespace {
 
-constexpr std::int64_t kUnit = 256;  // parts of the table begin at multiples of 16, its size at one of this
+constexpr std::int64_t kTableUnit =
+    256;  // parts of the table begin at multiples of 16, its size at one of this
 constexpr std::int64_t kFirstBlocks = 4096;
 constexpr int kTurns = 16;
 
@@ -71,7 +72,7 @@ bool StepMemory::reserve(std::int64_t blocks) {
   largest.logit_rows = options_.max_logit_rows;
   const StepTable table = table_at(nullptr, largest);
   blocks_ = blocks;
-  turn_bytes_ = round_up(reinterpret_cast<std::intptr_t>(table.blocks) + blocks * 4, kUnit);
+  turn_bytes_ = round_up(reinterpret_cast<std::intptr_t>(table.blocks) + blocks * 4, kTableUnit);
   ring_ = {}, table_ = {};
   ring_ = HostMemory(device_, static_cast<std::size_t>(turn_bytes_ * kTurns));
   table_ = Memory(device_, static_cast<std::size_t>(turn_bytes_));

@@ -106,8 +106,8 @@ class MetalBackend final : public Backend {
 namespace metal {
 namespace {
 
-Result<std::unique_ptr<Backend>> make(std::shared_ptr<Device> device, int kv_bits,
-                                      const PackedCacheOptions& packed_cache, bool tests) {
+Result<std::unique_ptr<Backend>> make_metal(std::shared_ptr<Device> device, int kv_bits,
+                                            const PackedCacheOptions& packed_cache, bool tests) {
   if (kv_bits != 8 && kv_bits != 16) {
     return Error{Code::kInvalid,
                  fmt::format("metal backend: keys and values of {} bits; use 8 or 16", kv_bits)};
@@ -121,13 +121,13 @@ Result<std::unique_ptr<Backend>> make(std::shared_ptr<Device> device, int kv_bit
 
 Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits,
                                                  const PackedCacheOptions& packed_cache) {
-  return make(std::move(device), kv_bits, packed_cache, false);
+  return make_metal(std::move(device), kv_bits, packed_cache, false);
 }
 
 Result<std::unique_ptr<Backend>> make_tested_backend(std::shared_ptr<Device> device,
                                                      const BackendOptions& options) {
   FT_TRY(self_test(device));
-  return make(std::move(device), kv_bits(options.settings), options.packed_cache, true);
+  return make_metal(std::move(device), kv_bits(options.settings), options.packed_cache, true);
 }
 
 }  // namespace metal

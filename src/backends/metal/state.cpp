@@ -5,7 +5,7 @@
 namespace ft::metal {
 namespace {
 
-constexpr int kColumns = 8, kQuarters = 4, kLanes = 32;  // of kernels/state.h
+constexpr int kStateColumns = 8, kQuarters = 4, kStateLanes = 32;  // of kernels/state.h
 
 }  // namespace
 
@@ -29,9 +29,9 @@ StatePlan::StatePlan(const StateLayout& layout, int bits) : kv_bits(bits) {
     slot_floats += count(kRing) * count(conv.width);
   }
   for (const StateLayout::Delta& shape : layout.deltas) {
-    const unsigned groups = count((shape.value_dim + kColumns - 1) / kColumns);
+    const unsigned groups = count((shape.value_dim + kStateColumns - 1) / kStateColumns);
     const unsigned matrix =
-        count(shape.value_heads) * groups * count(keys_of_lane(shape.key_dim)) * count(kLanes);
+        count(shape.value_heads) * groups * count(keys_of_lane(shape.key_dim)) * count(kStateLanes);
     const unsigned entry =
         count(shape.key_heads * shape.key_dim + shape.value_heads * shape.value_dim + shape.value_heads);
     deltas.push_back({slot_floats, slot_floats + matrix});

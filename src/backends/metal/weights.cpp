@@ -10,8 +10,8 @@
 namespace ft::metal {
 namespace {
 
-constexpr std::int64_t kTile = 32;
-constexpr int kThreads = 256;                                             // of a threadgroup
+constexpr std::int64_t kWeightTile = 32;
+constexpr int kCopyThreads = 256;                                         // of a threadgroup
 constexpr unsigned kNone = 0, kPairBf16 = 1, kPairF16 = 2, kPairF32 = 3;  // as in kernels/linear.h
 
 std::string kernel_suffix(const Weight& weight) {
@@ -56,7 +56,7 @@ void read_scales(const Weight& weight, const std::byte* from, std::size_t at, st
 }
 
 std::int64_t groups_of(const PackedMatrix& packed) { return (packed.cols + packed.group - 1) / packed.group; }
-std::int64_t chunks_of(const PackedMatrix& packed) { return (packed.cols + kTile - 1) / kTile; }
+std::int64_t chunks_of(const PackedMatrix& packed) { return (packed.cols + kWeightTile - 1) / kWeightTile; }
 
 struct Output {
   std::size_t matrix, tile, lane;
@@ -67,12 +67,12 @@ void pack_codes(const Weight& weight, std::int64_t from, PackedMatrix& packed, O
   const std::size_t row_bytes = static_cast<std::size_t>(packed.cols) * bits / 8;
   const std::byte* in = weight.data + static_cast<std::size_t>(from) * row_bytes;
   const auto words = static_cast<std::size_t>(chunks_of(packed)) * bits;
-  std::uint32_t* out =
-      packed.codes.as<std::uint32_t>() + to.matrix * packed.codes_each + to.tile * words * kTile + to.lane;
+  std::uint32_t* out = packed.codes.as<std::uint32_t>() + to.matrix * packed.codes_each +
+                       to.tile * words * kWeightTile + to.lane;
   for (std::size_t w = 0; w < words && w * 4 < row_bytes; ++w) {
     std::uint32_t word = 0;
     std::memcpy(&word, in + w * 4, std::min<std::size_t>(4, row_bytes - w * 4));
-    out[w * kTile] = word;
+    out[w * kWeightTile] = word;
   }
 }
 
@@ -81,14 +81,14 @@ void pack_scales(const Weight& weight, std::int64_t from, PackedMatrix& packed, 
   const auto groups = static_cast<std::size_t>(groups_of(packed));
   const std::size_t width = packed.scale_kind == kPairF32 ? 2 : 1;
   std::uint32_t* out = packed.scales.as<std::uint32_t>() + to.matrix * packed.scales_each +
-                       to.tile * groups * width * kTile + to.lane;
+                       to.tile * groups * width * kWeightTile + to.lane;
   if (packed.scale_kind != kPairF32) {
     const std::size_t at = static_cast<std::size_t>(from) * groups * 2;
     for (std::size_t g = 0; g < groups; ++g) {
       std::uint16_t scale = 0, bias = 0;
       std::memcpy(&scale, weight.scales + at + g * 2, 2);
       std::memcpy(&bias, weight.biases + at + g * 2, 2);
-      out[g * kTile] = scale | static_cast<std::uint32_t>(bias) << 16;
+      out[g * kWeightTile] = scale | static_cast<std::uint32_t>(bias) << 16;
     }
     return;
   }
@@ -99,8 +99,8 @@ void pack_scales(const Weight& weight, std::int64_t from, PackedMatrix& packed, 
     read_scales(weight, weight.scales, at, std::span(scales).first(count));
     if (weight.biases != nullptr) read_scales(weight, weight.biases, at, std::span(biases).first(count));
     for (std::size_t i = 0; i < count; ++i) {
-      std::memcpy(out + 2 * (g + i) * kTile, &scales[i], 4);
-      std::memcpy(out + (2 * (g + i) + 1) * kTile, &biases[i], 4);
+      std::memcpy(out + 2 * (g + i) * kWeightTile, &scales[i], 4);
+      std::memcpy(out + (2 * (g + i) + 1) * kWeightTile, &biases[i], 4);
     }
   }
 }
@@ -115,7 +115,8 @@ Result<PackedMatrix> room_for(const std::shared_ptr<Device>& device, const Weigh
 
 void pack_output(const Weight& weight, std::int64_t from, PackedMatrix& packed, std::int64_t to,
                  std::size_t matrix, PinnedRows& pinned) {
-  const Output output{matrix, static_cast<std::size_t>(to / kTile), static_cast<std::size_t>(to % kTile)};
+  const Output output{matrix, static_cast<std::size_t>(to / kWeightTile),
+                      static_cast<std::size_t>(to % kWeightTile)};
   const Weight row = pinned.at(weight, from, 1);
   pack_codes(row, 0, packed, output);
   pack_scales(row, 0, packed, output);
@@ -125,12 +126,12 @@ void pack_output(const Weight& weight, std::int64_t from, PackedMatrix& packed, 
 /// those that are packed; `pinned` has room for one of its rows.
 template <class PackOne>
 void share_rows(ThreadPool& pool, const Weight& weight, std::int64_t rows, const PackOne& pack_one) {
-  const std::int64_t tiles = (rows + kTile - 1) / kTile;
+  const std::int64_t tiles = (rows + kWeightTile - 1) / kWeightTile;
   std::vector<PinnedRows> pinned(static_cast<std::size_t>(pool.workers()));
   for (PinnedRows& one : pinned) one.fit(weight, 1);
   auto work = [&](int worker, int workers) {
-    const std::int64_t end = std::min(rows, tiles * (worker + 1) / workers * kTile);
-    for (std::int64_t row = tiles * worker / workers * kTile; row < end; ++row)
+    const std::int64_t end = std::min(rows, tiles * (worker + 1) / workers * kWeightTile);
+    for (std::int64_t row = tiles * worker / workers * kWeightTile; row < end; ++row)
       pack_one(row, pinned[static_cast<std::size_t>(worker)]);
   };
   pool.run(work);
@@ -149,16 +150,16 @@ Result<PackedMatrix> plan_matrix(const Device& device, const Weight& weight, std
   packed.kernels = kernels_of(device, kernel_suffix(weight));
   const MatrixKernels& made = packed.kernels;
   for (const int kernel : {made.few1, made.few2, made.few4, made.few8, made.many, made.routed, made.embed}) {
-    if (kernel >= 0 && device.max_threads(kernel) >= kThreads) continue;
+    if (kernel >= 0 && device.max_threads(kernel) >= kCopyThreads) continue;
     return Error{Code::kUnsupported,
                  fmt::format("{} backend: {} makes no pipeline of a kernel for {} weights; use --backend cpu",
                              device.name(), device.describe(), kernel_suffix(weight))};
   }
-  const auto tiles = static_cast<std::size_t>((rows + kTile - 1) / kTile);
-  packed.codes_each = tiles * static_cast<std::size_t>(chunks_of(packed)) * packed.bits * kTile;
+  const auto tiles = static_cast<std::size_t>((rows + kWeightTile - 1) / kWeightTile);
+  packed.codes_each = tiles * static_cast<std::size_t>(chunks_of(packed)) * packed.bits * kWeightTile;
   const std::size_t width = packed.scale_kind == kPairF32 ? 2 : 1;
   if (packed.scale_kind != kNone)
-    packed.scales_each = tiles * static_cast<std::size_t>(groups_of(packed)) * width * kTile;
+    packed.scales_each = tiles * static_cast<std::size_t>(groups_of(packed)) * width * kWeightTile;
   return packed;
 }
 

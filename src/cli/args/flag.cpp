@@ -10,13 +10,13 @@
 namespace ft::cli {
 namespace {
 
-constexpr std::size_t kShown = 60;  // max bytes of a wrong value in a message
+constexpr std::size_t kShownBytes = 60;  // max bytes of a wrong value in a message
 
 Error expected(std::string_view what, std::string_view found) {
-  std::string shown(found.substr(0, kShown));
+  std::string shown(found.substr(0, kShownBytes));
   shown = utf8_replace_invalid(shown);
-  return Error{Code::kInvalid,
-               fmt::format("expected {}, found '{}{}'", what, shown, found.size() > kShown ? "..." : "")};
+  return Error{Code::kInvalid, fmt::format("expected {}, found '{}{}'", what, shown,
+                                           found.size() > kShownBytes ? "..." : "")};
 }
 
 template <class T>

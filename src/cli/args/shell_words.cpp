@@ -24,7 +24,7 @@ std::string roff(std::string_view text) {
 }
 
 /// Between single quotes of a shell.
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out;
   for (const char c : text) {
     if (c == '\'') {
@@ -39,7 +39,7 @@ std::string quoted(std::string_view text) {
 /// Inside [...] of a zsh argument specification.
 std::string zsh_text(std::string_view text) {
   std::string out;
-  for (const char c : quoted(text)) {
+  for (const char c : in_quotes(text)) {
     if (c == '[' || c == ']' || c == ':') out += '\\';
     out += c;
   }
@@ -102,7 +102,8 @@ std::string zsh_completions(const std::vector<Command>& commands) {
       cases += fmt::format(
           "        '{}--{}{}[{}]{}' \\\n", flag.kind == Flag::Kind::kList ? "*" : "", flag.name,
           is_switch ? "" : "=", zsh_text(flag.help),
-          is_switch ? "" : fmt::format(":{}:{}", quoted(flag.value_name), takes_path(flag) ? "_files" : ""));
+          is_switch ? ""
+                    : fmt::format(":{}:{}", in_quotes(flag.value_name), takes_path(flag) ? "_files" : ""));
     }
     cases += "        '--help[Show this help]' ;;\n";
   }
@@ -133,14 +134,14 @@ std::string fish_completions(const std::vector<Command>& commands) {
     out += fmt::format(
         "complete -c foretoken -n '{}' -f -a {} -d '{}'\n",
         space == std::string::npos ? "__fish_use_subcommand" : "__fish_seen_subcommand_from " + first, last,
-        quoted(command.summary));
+        in_quotes(command.summary));
     for (const Flag& flag : command.flags.flags()) {
       out += fmt::format("complete -c foretoken -n '__fish_seen_subcommand_from {}' -l {}{}{} -d '{}'\n",
                          last, flag.name, flag.letter.empty() ? "" : " -s " + flag.letter,
                          flag.kind == Flag::Kind::kSwitch ? ""
                          : takes_path(flag)               ? " -r -F"
                                                           : " -x",
-                         quoted(flag.help));
+                         in_quotes(flag.help));
     }
   }
   return out;

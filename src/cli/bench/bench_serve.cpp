@@ -28,7 +28,7 @@ double ms_between(Clock::time_point from, Clock::time_point to) {
 }
 
 /// Times of one request, filled line by line.
-struct Timed {
+struct TimedRequest {
   Clock::time_point start = Clock::now(), last{};
   std::optional<double> first_ms;
   std::vector<double> gaps_ms;
@@ -110,7 +110,7 @@ class Side {
 
  private:
   void ask(int number, bool speculative) {
-    Timed timed;
+    TimedRequest timed;
     const Result<server::ClientResponse> reply = client_.stream(
         "/v1/chat/completions", body_of(load_, number, speculative), [&](std::string_view line) {
           timed.take(line);

@@ -27,7 +27,7 @@ constexpr std::size_t kMaxPromptsBytes = std::size_t{1} << 20;
 constexpr int kQuickPairs = 3;                                // max pairs per prompt
 constexpr auto kQuickTime = std::chrono::milliseconds(4500);  // no new pair starts later
 
-struct Options {
+struct BenchOptions {
   OutputOptions output;
   ModelOptions model;
   PromptOptions prompt;
@@ -72,7 +72,7 @@ std::string name_of(const std::string& prompt) {
   return line.substr(0, blank == std::string::npos ? kMaxName : blank) + " ...";
 }
 
-Result<std::vector<Prompt>> bench_prompts(const Options& options, const LoadedModel& loaded) {
+Result<std::vector<Prompt>> bench_prompts(const BenchOptions& options, const LoadedModel& loaded) {
   std::vector<Prompt> prompts;
   if (names_prompt(options.prompt)) {
     FT_ASSIGN(Prompt prompt, make_prompt(options.prompt, loaded));
@@ -124,7 +124,7 @@ std::string sampler_text(const SamplingParams& sampler) {
 }
 
 /// Each prompt greedy and with the model's own sampling, or only as the flags say.
-Result<std::vector<BenchCase>> bench_cases(const Options& options, const LoadedModel& loaded) {
+Result<std::vector<BenchCase>> bench_cases(const BenchOptions& options, const LoadedModel& loaded) {
   FT_ASSIGN(const std::vector<Prompt> prompts, bench_prompts(options, loaded));
   std::vector<SamplingParams> samplers;
   SamplingParams own = chosen(options.request.sampling, loaded.model.facts.sampling);
@@ -152,7 +152,7 @@ Result<std::vector<BenchCase>> bench_cases(const Options& options, const LoadedM
   return cases;
 }
 
-std::string acceptance_text(const SpeculationReport& report) {
+std::string prompt_acceptance(const SpeculationReport& report) {
   std::string text;
   for (const double share : acceptance_by_position(report))
     text += fmt::format("{}{:.2f}", text.empty() ? "" : " ", share);
@@ -169,7 +169,7 @@ std::string table(const BenchReport& report) {
                     fmt::format("{:.1f}", prompt.speculative.tokens_per_second()),
                     fmt::format("{:.2f} x", quantile(prompt.ratios, 0.5)),
                     fmt::format("{:.2f}", tokens_per_round(prompt.speculation)),
-                    acceptance_text(prompt.speculation), prompt.identical ? "yes" : "NO"});
+                    prompt_acceptance(prompt.speculation), prompt.identical ? "yes" : "NO"});
   }
   return table_text(rows);
 }
@@ -225,7 +225,7 @@ void show_summary(const BenchReport& report, Terminal& terminal) {
 }
 
 /// Interleaves one pair of every case, so that a slow minute affects all cases.
-Status measure(const Options& options, const std::vector<BenchCase>& cases, BenchMeasure& bench,
+Status measure(const BenchOptions& options, const std::vector<BenchCase>& cases, BenchMeasure& bench,
                Terminal& terminal, BenchReport& report) {
   const auto start = std::chrono::steady_clock::now();
   const int pairs = options.quick ? std::min(options.pairs, kQuickPairs) : options.pairs;
@@ -248,7 +248,7 @@ Status measure(const Options& options, const std::vector<BenchCase>& cases, Benc
 }
 
 /// --html and --svg: the same figures drawn, with what rounds cost. No engine may run.
-Status draw(const Options& options, const LoadedModel& loaded, const DrafterTable& table,
+Status draw(const BenchOptions& options, const LoadedModel& loaded, const DrafterTable& table,
             const std::atomic<bool>& stopped) {
   constexpr std::int64_t kLongest = 8192;
   BenchPage page;
@@ -259,7 +259,7 @@ Status draw(const Options& options, const LoadedModel& loaded, const DrafterTabl
 }
 
 /// --drafters: one table over all prompts.
-Result<int> compare_drafters(const Options& options, const LoadedModel& loaded,
+Result<int> compare_drafters(const BenchOptions& options, const LoadedModel& loaded,
                              const std::vector<BenchCase>& cases, std::unique_ptr<Engine> engine,
                              Terminal& terminal) {
   DrafterTable table;
@@ -288,7 +288,7 @@ Result<int> compare_drafters(const Options& options, const LoadedModel& loaded,
   return identical || options.request.acceptance != Acceptance::kCoupled ? 0 : 1;
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_bench(const BenchOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   FT_ASSIGN(const std::vector<BenchCase> cases, bench_cases(options, *loaded));
   FT_ASSIGN(std::unique_ptr<Engine> engine, start_engine(*loaded));
@@ -322,7 +322,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command bench_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchOptions>();
   Command command;
   command.name = "bench";
   command.summary = "Compare plain and speculative decoding on the same prompts";
@@ -366,7 +366,7 @@ Command bench_command() {
       return Error{Code::kInvalid, "--prompts and a single prompt exclude each other; give one of them"};
     return check_prompt_flags(options->prompt);
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_bench);
 }
 
 }  // namespace ft::cli

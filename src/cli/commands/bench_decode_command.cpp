@@ -23,10 +23,10 @@
 namespace ft::cli {
 namespace {
 
-constexpr int kQuickCycles = 2, kQuickTokens = 8, kQuickPrompt = 64;
+constexpr int kQuickCycles = 2, kQuickDecodeTokens = 8, kQuickPrompt = 64;
 constexpr int kShownRows[] = {1, 4, 8};  // rows of the profile's tables, besides the longest step
 
-struct Options {
+struct BenchDecodeOptions {
   OutputOptions output;
   ModelOptions model;
   DecodePlan plan;
@@ -49,7 +49,7 @@ Setter appends_schedule(std::vector<std::vector<double>>& target) {
 }
 
 /// One number as any command takes it, or several.
-Setter reads_threads(Options& options) {
+Setter reads_threads(BenchDecodeOptions& options) {
   return [&options](const std::string& text) -> Status {
     constexpr int kMax = 1024;
     options.threads.clear();
@@ -63,13 +63,13 @@ Setter reads_threads(Options& options) {
   };
 }
 
-DecodePlan plan_of(const Options& options) {
+DecodePlan plan_of(const BenchDecodeOptions& options) {
   DecodePlan plan = options.plan;
   plan.threads = options.model.threads;
   if (plan.schedules.empty()) plan.schedules = {{0.93, 0.86, 0.75}, {0, 0, 0}};
   if (plan.plain) plan.schedules.clear();
   if (options.quick) {
-    plan.cycles = kQuickCycles, plan.tokens = kQuickTokens, plan.prompts = 2;
+    plan.cycles = kQuickCycles, plan.tokens = kQuickDecodeTokens, plan.prompts = 2;
     plan.prompt_tokens = std::min(plan.prompt_tokens, kQuickPrompt);
   }
   return plan;
@@ -93,14 +93,14 @@ std::vector<ProfileTable> shown(std::vector<ProfileTable> tables, int streams = 
   return tables;
 }
 
-using Report = std::function<bool(int, int)>;  // done, all; false: stop
+using Reported = std::function<bool(int, int)>;  // done, all; false: stop
 
 /// The result of `bench`, with a progress bar; Ctrl-C ends it.
 auto measure(Terminal& terminal, const auto& bench) {
   std::atomic<bool> stopped{false};
   const Interrupt interrupt([&stopped] { stopped = true; });
   std::unique_ptr<Progress> bar;
-  return bench(Report([&](int done, int all) {
+  return bench(Reported([&](int done, int all) {
     if (!bar) bar = std::make_unique<Progress>(terminal, "measuring", all);
     bar->set(done, fmt::format("{} of {}", done, all));
     return !stopped.load();
@@ -116,14 +116,14 @@ void note_absent_profile(const StepProfile& profile, const LoadedModel& loaded, 
                   loaded.backend->name()));
 }
 
-Result<int> work_on_streams(const Options& options, const DecodePlan& decode, Terminal& terminal) {
+Result<int> work_on_streams(const BenchDecodeOptions& options, const DecodePlan& decode, Terminal& terminal) {
   StreamsPlan plan{options.streams,  decode.prompt_tokens, decode.cycles, decode.tokens,
                    decode.schedules, decode.seed,          decode.fixed};
   StepWatch watch;
   StepProfile profile;
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   if (options.profile) loaded->backend = timed(std::move(loaded->backend), watch, &profile);
-  FT_ASSIGN(const StreamsFigures figures, measure(terminal, [&](const Report& report) {
+  FT_ASSIGN(const StreamsFigures figures, measure(terminal, [&](const Reported& report) {
               return measure_streams(measured(*loaded), plan, report);
             }));
   const std::string backend = loaded->backend->describe();
@@ -154,7 +154,7 @@ DecodeReport report_of(const LoadedModel& loaded, const DecodeBench& bench, cons
   return report;
 }
 
-Result<DecodeReport> measured(const Options& options, Terminal& terminal) {
+Result<DecodeReport> measured(const BenchDecodeOptions& options, Terminal& terminal) {
   const DecodePlan plan = plan_of(options);
   StepWatch watch;
   StepProfile profile;
@@ -163,7 +163,7 @@ Result<DecodeReport> measured(const Options& options, Terminal& terminal) {
   loaded->backend = timed(std::move(loaded->backend), watch, profiled ? &profile : nullptr);
   FT_ASSIGN(const std::unique_ptr<DecodeBench> bench, DecodeBench::make(measured(*loaded), watch, plan));
   const Contention contention;
-  FT_TRY(measure(terminal, [&](const Report& report) { return bench->run(report); }));
+  FT_TRY(measure(terminal, [&](const Reported& report) { return bench->run(report); }));
   DecodeReport report = report_of(*loaded, *bench, plan);
   report.others_share = contention.others_share();
   if (profiled) note_absent_profile(profile, *loaded, terminal);
@@ -173,7 +173,7 @@ Result<DecodeReport> measured(const Options& options, Terminal& terminal) {
 }
 
 /// One number of threads after the other, each with a separate backend and copy of the model.
-Result<int> work_on_threads(Options options, Terminal& terminal) {
+Result<int> work_on_threads(BenchDecodeOptions options, Terminal& terminal) {
   std::vector<DecodeReport> reports;
   for (const int threads : options.threads) {
     options.model.threads = threads;
@@ -188,7 +188,7 @@ Result<int> work_on_threads(Options options, Terminal& terminal) {
   return 0;
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_bench_decode(const BenchDecodeOptions& options, Terminal& terminal) {
   const bool several = !options.threads.empty();
   if (several && (options.streams > 0 || options.profile || !options.trace.empty())) {
     return Error{Code::kInvalid,
@@ -207,7 +207,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   return 0;
 }
 
-void add_flags(FlagSet& flags, Options& options) {
+void add_flags(FlagSet& flags, BenchDecodeOptions& options) {
   flags.group("Bench");
   flags.add("prompt-tokens", "N", reads_int(options.plan.prompt_tokens, 2, 1 << 20),
             "Prompt length in tokens (default 512)");
@@ -240,7 +240,7 @@ void add_flags(FlagSet& flags, Options& options) {
 }  // namespace
 
 Command bench_decode_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchDecodeOptions>();
   Command command;
   command.name = "bench decode";
   command.summary = "Measure tokens/s against the bandwidth limit, cost by rows, and given acceptance";
@@ -253,7 +253,7 @@ Command bench_decode_command() {
       "  foretoken bench decode --quick --trace steps.json\n";
   add_flags(command.flags, *options);
   add_model_flags(command.flags, options->model, false);
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_bench_decode);
 }
 
 }  // namespace ft::cli

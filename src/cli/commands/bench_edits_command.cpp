@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::int64_t kMemoryBytes = std::int64_t{64} << 20;  // as the default of `serve`
 
-struct Options {
+struct BenchEditsOptions {
   OutputOptions output;
   ModelOptions model;
   RequestOptions request;
@@ -20,7 +20,7 @@ struct Options {
   int pairs = 3;
 };
 
-Result<std::vector<BenchCase>> versions_of(const Options& options, const LoadedModel& loaded) {
+Result<std::vector<BenchCase>> versions_of(const BenchEditsOptions& options, const LoadedModel& loaded) {
   std::vector<BenchCase> versions;
   for (const std::string& text : edit_requests()) {
     Result<Prompt> prompt = loaded.chat_template ? user_prompt(text, "", "", false, loaded)
@@ -35,7 +35,7 @@ Result<std::vector<BenchCase>> versions_of(const Options& options, const LoadedM
   return versions;
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_bench_edits(const BenchEditsOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   FT_ASSIGN(const std::vector<BenchCase> versions, versions_of(options, *loaded));
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded, kMemoryBytes));
@@ -57,7 +57,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command bench_edits_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchEditsOptions>();
   Command command;
   command.name = "bench edits";
   command.summary = "Write ten versions of a file, with and without lookup across requests";
@@ -74,7 +74,7 @@ Command bench_edits_command() {
       .letter = "n";
   add_speculation_flags(command.flags, options->request, options->speculation, &options->model);
   add_model_flags(command.flags, options->model);
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_bench_edits);
 }
 
 }  // namespace ft::cli

@@ -15,11 +15,11 @@
 namespace ft::cli {
 namespace {
 
-constexpr const char* kFamily = "qwen3.5-";
+constexpr const char* kModelPrefix = "qwen3.5-";
 constexpr int kQuickRepeats = 2;
 constexpr int kMaxRows = 1024;
 
-struct Options {
+struct BenchKernelsOptions {
   OutputOptions output;
   ModelOptions machine;  // its backend, isa, bits and threads
   KernelFilter filter;
@@ -41,7 +41,7 @@ Setter appends_choice(std::vector<std::string>& target, std::vector<std::string>
 std::vector<std::string> size_names() {
   std::vector<std::string> names;
   for (const std::string& name : shape_names()) {
-    if (name.starts_with(kFamily)) names.push_back(name.substr(std::string_view(kFamily).size()));
+    if (name.starts_with(kModelPrefix)) names.push_back(name.substr(std::string_view(kModelPrefix).size()));
   }
   return names;
 }
@@ -65,11 +65,11 @@ Setter reads_rows(std::vector<int>& target) {
   };
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_bench_kernels(const BenchKernelsOptions& options, Terminal& terminal) {
   FT_TRY(refuse_twin(options.machine.backend));
   KernelFilter filter = options.filter;
   if (filter.formats.empty()) filter.formats = {"4"};
-  for (std::string& model : filter.models) model.insert(0, kFamily);
+  for (std::string& model : filter.models) model.insert(0, kModelPrefix);
   std::vector<int> rows = options.rows;
   if (rows.empty()) rows = options.quick ? std::vector<int>{1, 4} : std::vector<int>{1, 2, 3, 4, 6, 8, 16};
   FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(backend_options(options.machine)));
@@ -101,7 +101,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
   return list.empty() ? 1 : 0;
 }
 
-void add_flags(FlagSet& flags, Options& options) {
+void add_flags(FlagSet& flags, BenchKernelsOptions& options) {
   flags.group("Bench");
   flags.add_list(
       "only", "INSTRUCTION", appends_choice(options.filter.instructions, kernel_instructions()),
@@ -127,7 +127,7 @@ void add_flags(FlagSet& flags, Options& options) {
 }  // namespace
 
 Command bench_kernels_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchKernelsOptions>();
   Command command;
   command.name = "bench kernels";
   command.summary = "Measure instructions at published model sizes against the read bandwidth";
@@ -140,7 +140,7 @@ Command bench_kernels_command() {
   command.flags.group("Machine");
   add_backend_flags(command.flags, options->machine);
   add_output_flags(command.flags, options->output);
-  command.work = [options](Terminal& terminal) { return work(*options, terminal); };
+  command.work = [options](Terminal& terminal) { return run_bench_kernels(*options, terminal); };
   command.json = &options->output.json, command.quiet = &options->output.quiet;
   command.options = options;
   return command;

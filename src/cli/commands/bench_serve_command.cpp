@@ -8,13 +8,13 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct BenchServeOptions {
   OutputOptions output;
   ServeLoad load;
   std::optional<float> rate, temperature;
 };
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_bench_serve(const BenchServeOptions& options, Terminal& terminal) {
   ServeLoad load = options.load;
   load.rate = options.rate.value_or(0), load.temperature = options.temperature.value_or(0);
   FT_ASSIGN(const LoadResult result, run_load(load));
@@ -25,7 +25,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command bench_serve_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<BenchServeOptions>();
   Command command;
   command.name = "bench serve";
   command.summary = "Load a running server: first token, gaps, tokens/s, plain and speculative";
@@ -50,7 +50,7 @@ Command bench_serve_command() {
   flags.add("temperature", "X", reads_number(options->temperature, {0, 2}),
             "Sampling temperature (default 0: greedy)");
   flags.add("seed", "N", reads_seed(load.seed), "Random seed of sampling and arrival times (default 1)");
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_bench_serve);
 }
 
 }  // namespace ft::cli

@@ -26,9 +26,9 @@ using format::Quantisation;
 using format::QuantMode;
 using format::TensorView;
 
-constexpr std::int64_t kWindow = 256;     // tokens
-constexpr int kProbeBits = 3;             // coarse enough to be seen, fine enough to be additive
-constexpr std::int64_t kErrorRows = 256;  // rows that the error of a width is estimated on
+constexpr std::int64_t kTextWindow = 256;  // tokens
+constexpr int kProbeBits = 3;              // coarse enough to be seen, fine enough to be additive
+constexpr std::int64_t kErrorRows = 256;   // rows that the error of a width is estimated on
 
 /// Modules that are stored in the same tensors of the source, and so are measured together.
 struct Group {
@@ -235,7 +235,7 @@ Result<TextMeter> make_meter(const convert::Source& source, const BitCalibration
     return Error{Code::kInvalid,
                  fmt::format("the text of --calibrate has {} tokens; give {} or more", ids.size(), kFewest)};
   }
-  return TextMeter(ids, options.tokens, kWindow);
+  return TextMeter(ids, options.tokens, kTextWindow);
 }
 
 /// Bytes for all groups together.
@@ -268,7 +268,7 @@ Result<CalibratedRecipe> calibrate_bits(const convert::Source& source, const con
   FT_ASSIGN(const Model whole, probe.whole());
   // While it lives, the backend packs only the matrices that a probe changes: the model is loaded once.
   DecoderOptions small;
-  small.context = kWindow;
+  small.context = kTextWindow;
   FT_ASSIGN(const std::unique_ptr<Decoder> kept, Decoder::make(*backend, whole, small));
   FT_ASSIGN(const TextQuality reference, meter.take_reference(*backend, whole));
   std::vector<Group> groups = find_groups(source, plan);

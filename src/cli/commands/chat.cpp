@@ -18,7 +18,7 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct ChatOptions {
   OutputOptions output;
   ModelOptions model;
   RequestOptions request;
@@ -95,7 +95,7 @@ Status remote_turn(ChatSession& session, const server::Client& client, Terminal&
 }
 
 /// Reads lines until the end. Returns exit status 1 if a line failed and no terminal showed it.
-Result<int> converse(const Options& options, const std::string& greeting, const Turn& turn_of,
+Result<int> converse(const ChatOptions& options, const std::string& greeting, const Turn& turn_of,
                      Terminal& terminal) {
   ChatSession session;
   session.system = options.system, session.think = options.think;
@@ -129,7 +129,7 @@ Result<int> converse(const Options& options, const std::string& greeting, const 
   return failed ? 1 : 0;  // a script needs the status; a user has seen the error
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_chat(const ChatOptions& options, Terminal& terminal) {
   if (!options.server.empty()) {
     FT_ASSIGN(const server::Client client, server::Client::make(options.server, options.api_key));
     return converse(
@@ -153,7 +153,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command chat_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ChatOptions>();
   Command command;
   command.name = "chat";
   command.summary = "Chat in the terminal";
@@ -183,7 +183,7 @@ Command chat_command() {
     if (options->server.empty() || !options->output.json) return {};
     return Error{Code::kInvalid, "--json and --server exclude each other; use curl to see the server's JSON"};
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_chat);
 }
 
 }  // namespace ft::cli

@@ -17,12 +17,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ConnectOptions {
   OutputOptions output;
   std::string client, url, api_key;
 };
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_connect(const ConnectOptions& options, Terminal& terminal) {
   ConnectionFacts facts{options.url, kUnknownModel, 0, options.api_key};
   if (options.url.empty()) {  // the server of this machine, as it reads its settings
     FT_ASSIGN(const ConnectionFacts usual, usual_connection());
@@ -59,7 +59,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command connect_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConnectOptions>();
   Command command;
   command.name = "connect";
   command.summary = "Print the settings that connect a client to a running server";
@@ -83,7 +83,7 @@ Command connect_command() {
     return Error{Code::kInvalid, fmt::format("which client? use foretoken connect {}",
                                              fmt::join(connected_clients(), " | "))};
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_connect);
 }
 
 }  // namespace ft::cli

@@ -105,20 +105,20 @@ Result<ConversionReport> run_conversion(const convert::Source& source, const con
 namespace {
 
 /// One side of the comparison.
-struct Side {
+struct ConvertedSide {
   TextQuality text;
   SpeculationReport head;  // no rounds: the model has no MTP head
 };
 
-Result<Side> measure_side(const std::string& directory, const std::vector<std::int32_t>& ids, int threads,
-                          TextMeter& meter, bool is_reference) {
+Result<ConvertedSide> measure_side(const std::string& directory, const std::vector<std::int32_t>& ids,
+                                   int threads, TextMeter& meter, bool is_reference) {
   Result<Model> model = load_model(directory);
   if (!model.ok()) return model_error(model.error());
   BackendOptions options;
   options.threads = threads;
   options.settings = {{"activations", 16}};  // rounded activations would hide what rounded weights do
   FT_ASSIGN(const std::unique_ptr<Backend> backend, make_backend(options));
-  Side side;
+  ConvertedSide side;
   if (is_reference) {
     FT_ASSIGN(side.text, meter.take_reference(*backend, *model));
   } else {
@@ -154,8 +154,8 @@ Status compare_quality(const convert::Source& source, const ConversionFlags& fla
   FT_ASSIGN(const std::vector<std::int32_t> ids, tokenizer->encode(text, false));
   constexpr std::int64_t kMaxTokens = 4096, kWindow = 512;
   TextMeter meter(ids, kMaxTokens, kWindow);
-  FT_ASSIGN(const Side before, measure_side(source.directory, ids, flags.threads, meter, true));
-  FT_ASSIGN(const Side after, measure_side(flags.out, ids, flags.threads, meter, false));
+  FT_ASSIGN(const ConvertedSide before, measure_side(source.directory, ids, flags.threads, meter, true));
+  FT_ASSIGN(const ConvertedSide after, measure_side(flags.out, ids, flags.threads, meter, false));
   report.quality = QualityReport{before.text.tokens,    before.text.perplexity,
                                  after.text.perplexity, after.text.divergence,
                                  before.head,           after.head};

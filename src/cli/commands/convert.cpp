@@ -6,14 +6,14 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct ConvertOptions {
   OutputOptions output;
   ConversionFlags files;
   std::string mtp = "keep", vision = "keep";
   bool exact = false;
 };
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_convert(const ConvertOptions& options, Terminal& terminal) {
   convert::Recipe recipe;
   recipe.keeps_codes = true, recipe.name = "the source's codes";
   if (options.mtp == "drop") recipe.mtp = convert::MtpHeadPrecision::kDrop;
@@ -29,7 +29,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command convert_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ConvertOptions>();
   Command command;
   command.name = "convert";
   command.summary = "Write a model of another format in the layout of MLX, keeping its codes";
@@ -49,7 +49,7 @@ Command convert_command() {
             "Vision tower: keep as stored (default) or drop");
   add_work_flags(flags, options->files);
   command.check = [options] { return check_folders(options->files, "convert"); };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_convert);
 }
 
 }  // namespace ft::cli

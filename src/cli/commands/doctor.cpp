@@ -27,7 +27,7 @@ using Kind = Finding::Kind;
 
 constexpr std::int64_t kDoctorContext = 4096;  // tokens that the memory for pictures covers
 
-struct Options {
+struct DoctorOptions {
   OutputOptions output;
   std::string model, bundle;
   BackendOptions backend;
@@ -121,7 +121,7 @@ void show(const Machine& machine, const std::vector<Finding>& findings, const st
   }
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_doctor(const DoctorOptions& options, Terminal& terminal) {
   Machine machine = read_machine();
   const std::vector<Core> cores = worker_cores();
   const int threads = options.backend.threads > 0 ? options.backend.threads : usual_workers();
@@ -177,7 +177,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command doctor_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DoctorOptions>();
   options->backend.kernel_folder = kernel_folder();
   Command command;
   command.name = "doctor";
@@ -210,7 +210,7 @@ Command doctor_command() {
            "Write a report for an issue: versions, machine, findings, model; without your paths, names, "
            "tokens or texts")
       .setting = false;
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_doctor);
 }
 
 }  // namespace ft::cli

@@ -40,7 +40,7 @@ std::string design_text(const DraftNetwork& network) {
                                 : fmt::format("{}, {} drafts a pass, ", network.design, network.most_drafts);
 }
 
-Finding check(const std::string& directory, const DraftFolder& folder) {
+Finding check_drafter(const std::string& directory, const DraftFolder& folder) {
   LoadOptions options;
   options.drafters = {folder};
   const Result<Model> model = load_model(directory, options);
@@ -73,7 +73,7 @@ void check_drafters(const std::string& directory, std::span<const DraftFolder> n
     if (!found.ok()) return findings.push_back({Kind::kProblem, found.error().message, ""});
     folders = std::move(*found);
   }
-  for (const DraftFolder& folder : folders) findings.push_back(check(directory, folder));
+  for (const DraftFolder& folder : folders) findings.push_back(check_drafter(directory, folder));
 }
 
 }  // namespace ft::cli

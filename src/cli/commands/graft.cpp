@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct GraftCommandOptions {
   OutputOptions output;
   GraftOptions graft;
   bool remove = false;
@@ -42,7 +42,7 @@ void show(const GraftReport& report, bool json, Terminal& terminal) {
                            report.kept_in));
 }
 
-Result<int> remove(const Options& options, Terminal& terminal) {
+Result<int> remove(const GraftCommandOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::string onto, find_model(options.graft.onto));
   const std::string folder = head_folder_of(onto);
   std::error_code failed;
@@ -54,7 +54,7 @@ Result<int> remove(const Options& options, Terminal& terminal) {
   return was ? 0 : 1;
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_graft(const GraftCommandOptions& options, Terminal& terminal) {
   if (options.remove) return remove(options, terminal);
   FT_ASSIGN(const GraftReport report, graft(options.graft, terminal));
   show(report, options.output.json, terminal);
@@ -64,7 +64,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command graft_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GraftCommandOptions>();
   Command command;
   command.name = "graft";
   command.summary = "Give a model the MTP head of another checkpoint, or a separate drafter";
@@ -108,7 +108,7 @@ Command graft_command() {
       return Error{Code::kInvalid, "give either --head FROM or --remove"};
     return {};
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_graft);
 }
 
 }  // namespace ft::cli

@@ -13,7 +13,7 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct InitOptions {
   OutputOptions output;
   std::string file;
 };
@@ -71,7 +71,7 @@ Result<std::string> chosen_path(const std::string& named) {
   return Error{Code::kInvalid, "HOME is not set; name the file: foretoken init --file FILE"};
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_init(const InitOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::string path, chosen_path(options.file));
   std::error_code failed;
   if (std::filesystem::exists(std::filesystem::symlink_status(path, failed))) {
@@ -88,7 +88,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command init_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InitOptions>();
   Command command;
   command.name = "init";
   command.summary = "Write a settings file that explains every setting";
@@ -100,7 +100,7 @@ Command init_command() {
       .add("file", "FILE", reads_file_name(options->file),
            "The file to write (default: the usual settings file)")
       .setting = false;
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_init);
 }
 
 }  // namespace ft::cli

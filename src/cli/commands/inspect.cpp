@@ -21,7 +21,7 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct InspectOptions {
   OutputOptions output;
   std::string model;
   std::int64_t context = 0;
@@ -105,7 +105,7 @@ std::optional<Assessment> what_does_not_run(const std::string& named, const std:
   return unknown || foreign ? std::optional(found) : std::nullopt;
 }
 
-int show_tier(const Options& options, const Assessment& found, Terminal& terminal) {
+int show_tier(const InspectOptions& options, const Assessment& found, Terminal& terminal) {
   if (options.output.json) {
     terminal.out(write_json(nlohmann::ordered_json{{"name", options.name()},
                                                    {"tier", tier_name(found.tier)},
@@ -132,21 +132,21 @@ std::vector<hub::ByteRange> doctors_ranges(const format::TensorView& tensor) {
   return {{0, static_cast<std::int64_t>(std::min(bytes, tensor.bytes.size()))}};
 }
 
-Result<int> work(const Options& options, Terminal& terminal);
+Result<int> run_inspect(const InspectOptions& options, Terminal& terminal);
 
 /// The same report for a repository; only its headers and small files are read.
-Result<int> work_remotely(const Options& options, Terminal& terminal) {
+Result<int> work_remotely(const InspectOptions& options, Terminal& terminal) {
   FT_ASSIGN(const RemoteFolder folder,
             read_remote(options.model, doctors_ranges, options.output.quiet, terminal));
   terminal.note(fmt::format("{}: {} of {} were read", options.model,
                             bytes_text(static_cast<double>(folder.skeleton.fetched_bytes)),
                             bytes_text(static_cast<double>(folder.skeleton.all_bytes))));
-  Options local = options;
+  InspectOptions local = options;
   local.remote = false, local.named = options.model, local.model = folder.directory();
-  return work(local, terminal);
+  return run_inspect(local, terminal);
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_inspect(const InspectOptions& options, Terminal& terminal) {
   if (options.remote) return work_remotely(options, terminal);
   if (const std::optional<Assessment> found = what_does_not_run(options.model, options.name()))
     return show_tier(options, *found, terminal);
@@ -178,7 +178,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command inspect_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<InspectOptions>();
   Command command;
   command.name = "inspect";
   command.summary = "Show the sizes, quantisation, MTP head and memory of a model, and whether it fits";
@@ -209,7 +209,7 @@ Command inspect_command() {
           "Also show the packed-weight cache files of the model: off (default), auto (the cache folder) or a "
           "folder")
       .old_name = "prepared";
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_inspect);
 }
 
 }  // namespace ft::cli

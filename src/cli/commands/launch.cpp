@@ -25,7 +25,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct LaunchOptions {
   OutputOptions output;
   std::string client, model, url, api_key;
   bool print = false;
@@ -79,7 +79,7 @@ std::string end_of_log(const std::string& file) {
 }
 
 /// Starts `foretoken serve` and waits until it serves. `other_port`: another program has the usual one.
-Result<ServerInUse> start_server(const Options& options, bool other_port, Terminal& terminal) {
+Result<ServerInUse> start_server(const LaunchOptions& options, bool other_port, Terminal& terminal) {
   ChildOptions child;
   child.program = program_path();
   child.arguments = {"serve", "--json"};
@@ -109,7 +109,7 @@ Result<ServerInUse> start_server(const Options& options, bool other_port, Termin
 }
 
 /// Whether the server knows the model by this name.
-Status check_model(const server::Client& client, const std::string& name, ConnectionFacts& facts) {
+Status check_served_model(const server::Client& client, const std::string& name, ConnectionFacts& facts) {
   if (name.empty() || name == facts.model) return {};
   FT_ASSIGN(const server::ClientResponse reply, client.get("/v1/models/" + name));
   if (reply.status == 200) {
@@ -121,7 +121,7 @@ Status check_model(const server::Client& client, const std::string& name, Connec
                            facts.model, name)};
 }
 
-Result<ServerInUse> find_server(const Options& options, Terminal& terminal) {
+Result<ServerInUse> find_server(const LaunchOptions& options, Terminal& terminal) {
   ServerInUse server;
   server.facts = {options.url, "", 0, options.api_key};
   if (options.url.empty()) {
@@ -143,7 +143,7 @@ Result<ServerInUse> find_server(const Options& options, Terminal& terminal) {
   }
   if (stop) return Error{Code::kCancelled, stopped_text()};
   if (asked.ok()) {
-    FT_TRY(check_model(*client, options.model, server.facts));
+    FT_TRY(check_served_model(*client, options.model, server.facts));
     return server;
   }
   const bool absent = asked.error().code == Code::kIo, other = asked.error().code == Code::kUnsupported;
@@ -157,7 +157,7 @@ Result<ServerInUse> find_server(const Options& options, Terminal& terminal) {
   return server;
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_launch(const LaunchOptions& options, Terminal& terminal) {
   const std::string program = find_program(program_of(options.client));
   if (program.empty() && !options.print) {
     return Error{Code::kNotFound,
@@ -193,7 +193,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command launch_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LaunchOptions>();
   Command command;
   command.name = "launch";
   command.summary = "Start an agent or another client on a local model, and the server if none runs";
@@ -228,7 +228,7 @@ Command launch_command() {
     return Error{Code::kInvalid,
                  fmt::format("which client? use foretoken launch {}", fmt::join(launched_clients(), " | "))};
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_launch);
 }
 
 }  // namespace ft::cli

@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// A string of TOML.
-std::string quoted(const std::string& text) { return write_json(Json(text)); }
+std::string json_text(const std::string& text) { return write_json(Json(text)); }
 
 LaunchPlan claude(const ConnectionFacts& facts) {
   return {"claude",
@@ -30,16 +30,16 @@ LaunchPlan claude(const ConnectionFacts& facts) {
           {"ANTHROPIC_API_KEY"}};
 }
 
-LaunchPlan codex(const ConnectionFacts& facts) {
+LaunchPlan launch_codex(const ConnectionFacts& facts) {
   LaunchPlan plan{"codex", {}, {}, {}};
   const auto set = [&plan](const std::string& setting) {
     plan.arguments.insert(plan.arguments.end(), {"-c", setting});
   };
   const std::string provider = "model_providers.foretoken.";
-  set("model=" + quoted(facts.model));
+  set("model=" + json_text(facts.model));
   set("model_provider=\"foretoken\"");
   set(provider + "name=\"foretoken\"");
-  set(provider + "base_url=" + quoted(facts.url + "/v1"));
+  set(provider + "base_url=" + json_text(facts.url + "/v1"));
   set(provider + "wire_api=\"responses\"");
   if (facts.context > 0) set(fmt::format("model_context_window={}", facts.context));
   if (!facts.api_key.empty()) {
@@ -49,7 +49,7 @@ LaunchPlan codex(const ConnectionFacts& facts) {
   return plan;
 }
 
-LaunchPlan opencode(const ConnectionFacts& facts) {
+LaunchPlan launch_opencode(const ConnectionFacts& facts) {
   return {"opencode", {}, {{"OPENCODE_CONFIG_CONTENT", write_json(opencode_settings(facts))}}, {}};
 }
 
@@ -80,7 +80,7 @@ LaunchPlan aider(const ConnectionFacts& facts) {
           {}};
 }
 
-LaunchPlan openwebui(const ConnectionFacts& facts) {
+LaunchPlan launch_openwebui(const ConnectionFacts& facts) {
   return {"open-webui",
           {"serve"},
           {{"OPENAI_API_BASE_URL", facts.url + "/v1"},
@@ -90,29 +90,29 @@ LaunchPlan openwebui(const ConnectionFacts& facts) {
           {}};
 }
 
-struct Client {
+struct LaunchClient {
   std::string_view name, program, installation;
   std::int64_t needed_context;
   LaunchPlan (*plan)(const ConnectionFacts&);
 };
-constexpr std::array<Client, 7> kClients{
+constexpr std::array<LaunchClient, 7> kLaunchClients{
     {{"claude", "claude", "npm install -g @anthropic-ai/claude-code", 32768, claude},
-     {"codex", "codex", "npm install -g @openai/codex", 32768, codex},
-     {"opencode", "opencode", "npm install -g opencode-ai", 32768, opencode},
+     {"codex", "codex", "npm install -g @openai/codex", 32768, launch_codex},
+     {"opencode", "opencode", "npm install -g opencode-ai", 32768, launch_opencode},
      {"qwen", "qwen", "npm install -g @qwen-code/qwen-code", 32768, qwen},
      {"goose", "goose", "pipx install goose-ai, or see github.com/block/goose", 16384, goose},
      {"aider", "aider", "pipx install aider-chat", 8192, aider},
-     {"openwebui", "open-webui", "pipx install open-webui", 0, openwebui}}};
+     {"openwebui", "open-webui", "pipx install open-webui", 0, launch_openwebui}}};
 
-const Client& client_named(std::string_view name) {
-  return *std::ranges::find(kClients, name, &Client::name);
+const LaunchClient& client_named(std::string_view name) {
+  return *std::ranges::find(kLaunchClients, name, &LaunchClient::name);
 }
 
 }  // namespace
 
 std::vector<std::string> launched_clients() {
   std::vector<std::string> names;
-  for (const Client& client : kClients) names.emplace_back(client.name);
+  for (const LaunchClient& client : kLaunchClients) names.emplace_back(client.name);
   return names;
 }
 

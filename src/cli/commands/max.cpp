@@ -20,9 +20,11 @@
 namespace ft::cli {
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct MaxOptions {
   OutputOptions output;
   bool install = false, on = false, off = false, status = false;
 };
@@ -53,7 +55,6 @@ Result<int> install(Terminal& terminal) {
 
 /// The fans change their speed by about 400 rpm per second.
 Status wait_until_fast(const ThermalForge& fans, Guard& guard) {
-  using Clock = std::chrono::steady_clock;
   constexpr auto kPause = std::chrono::milliseconds(100);
   const auto end = Clock::now() + std::chrono::seconds(20);
   while (Clock::now() < end) {
@@ -107,7 +108,7 @@ Result<int> off(Terminal& terminal) {
   return 0;
 }
 
-Result<int> status(const Options& options, Terminal& terminal) {
+Result<int> status(const MaxOptions& options, Terminal& terminal) {
   FT_ASSIGN(const ThermalForge fans, ThermalForge::find());
   FT_ASSIGN(const std::vector<Fan> found, fans.status());
   FT_ASSIGN(const MaxMarker marker, MaxMarker::open());
@@ -134,7 +135,7 @@ Result<int> status(const Options& options, Terminal& terminal) {
   return 0;
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_max(const MaxOptions& options, Terminal& terminal) {
   if (options.install + options.on + options.off + options.status > 1)
     return Error{Code::kInvalid, "max: give one of --install, --on, --off and --status"};
   if (options.install) return install(terminal);
@@ -146,7 +147,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command max_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MaxOptions>();
   Command command;
   command.name = "max";
   command.summary = "Run a Mac's fans at maximum (ThermalForge)";
@@ -160,7 +161,7 @@ Command max_command() {
   command.flags.add_switch("on", options->on, "Fans at maximum for 15 minutes or until --off");
   command.flags.add_switch("off", options->off, "Fans automatic again");
   command.flags.add_switch("status", options->status, "Show the fans (default)");
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_max);
 }
 
 }  // namespace ft::cli

@@ -19,7 +19,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct ModelsOptions {
   OutputOptions output;
   std::vector<std::string> folders;
   std::string name;
@@ -89,7 +89,7 @@ void show(const Library& library, Terminal& terminal) {
   terminal.out("\nrun one: foretoken chat --model NAME    delete one: foretoken models rm NAME\n");
 }
 
-Result<int> list(const Options& options, Terminal& terminal) {
+Result<int> list(const ModelsOptions& options, Terminal& terminal) {
   FT_ASSIGN(const Library library, read_library(options.folders));
   if (options.output.json) {
     Json models = Json::array();
@@ -102,7 +102,7 @@ Result<int> list(const Options& options, Terminal& terminal) {
   return 0;
 }
 
-Result<int> path(const Options& options, Terminal& terminal) {
+Result<int> path(const ModelsOptions& options, Terminal& terminal) {
   FT_ASSIGN(const KnownModel model, find_known(options.name));
   terminal.out(options.output.json ? write_json(to_json(model)) + "\n" : model.found.directory + "\n");
   return 0;
@@ -114,7 +114,7 @@ std::string how_to_repair(const KnownModel& model) {
 }
 
 /// Hashes the files that the cache names by their hash.
-Result<int> check(const Options& options, Terminal& terminal) {
+Result<int> check(const ModelsOptions& options, Terminal& terminal) {
   FT_ASSIGN(const KnownModel model, find_known(options.name));
   const WholeFiles found = check_whole_files(model.found.directory, terminal);
   if (options.output.json) {
@@ -132,7 +132,7 @@ Result<int> check(const Options& options, Terminal& terminal) {
 }
 
 Command named_command(const char* name, const char* summary, const char* example,
-                      const std::shared_ptr<Options>& options) {
+                      const std::shared_ptr<ModelsOptions>& options) {
   Command command;
   command.name = name, command.summary = summary, command.examples = example;
   command.flags.group("Model");
@@ -149,7 +149,7 @@ Command named_command(const char* name, const char* summary, const char* example
 }  // namespace
 
 Command models_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ModelsOptions>();
   Command command;
   command.name = "models";
   command.summary = "List the models on this machine, with their tier and size";
@@ -164,14 +164,14 @@ Command models_command() {
 }
 
 Command models_path_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ModelsOptions>();
   Command command = named_command("models path", "Print the folder of a model",
                                   "  foretoken models path Qwen3.5-4B-OptiQ-4bit\n", options);
   return bind_options(std::move(command), std::move(options), path);
 }
 
 Command models_check_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ModelsOptions>();
   Command command = named_command("models check", "Check the files of a pulled model against their hashes",
                                   "  foretoken models check mlx-community/Qwen3.5-4B-OptiQ-4bit\n", options);
   return bind_options(std::move(command), std::move(options), check);

@@ -25,7 +25,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 namespace fs = std::filesystem;
 
-struct Options {
+struct ModelsRmOptions {
   OutputOptions output;
   std::string name;
   bool yes = false, dry_run = false;
@@ -36,7 +36,7 @@ std::string shown(std::int64_t bytes) { return bytes_text(static_cast<double>(by
 std::string files_text(std::int64_t files) { return fmt::format("{} file{}", files, files == 1 ? "" : "s"); }
 
 /// Exit status 0: it may be deleted; 1: the user refused; 130: they stopped the command.
-Result<int> may_delete(const Options& options, const std::string& command, const std::string& what,
+Result<int> may_delete(const ModelsRmOptions& options, const std::string& command, const std::string& what,
                        Terminal& terminal) {
   if (options.yes) return 0;
   if (!Menu::can_ask(terminal))
@@ -90,7 +90,7 @@ void show(const KnownModel& model, const hub::Removal& plan, Terminal& terminal)
                                                   files_text(plan.kept_files), shown(plan.kept_bytes)));
 }
 
-Result<int> remove_model(const Options& options, Terminal& terminal) {
+Result<int> remove_model(const ModelsRmOptions& options, Terminal& terminal) {
   FT_ASSIGN(const KnownModel model, find_known(options.name));
   if (model.found.place == kShippedPlace) {
     return Error{Code::kInvalid, fmt::format("{} is part of the program; uninstalling the program removes it",
@@ -165,7 +165,7 @@ void show(const std::vector<hub::Prunable>& found, Terminal& terminal) {
 }
 
 /// Deletes unused files of the hub's cache.
-Result<int> prune(const Options& options, Terminal& terminal) {
+Result<int> prune(const ModelsRmOptions& options, Terminal& terminal) {
   FT_ASSIGN(const hub::HubSettings settings,
             hub::read_hub_settings([](const std::string& name) { return std::getenv(name.c_str()); }));
   constexpr std::int64_t kSettledS = 3600;  // newer files may belong to a running download
@@ -204,7 +204,7 @@ std::string how_to_delete(const KnownModel& model) {
 }
 
 Command models_rm_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ModelsRmOptions>();
   Command command;
   command.name = "models rm";
   command.summary = "Delete a model from this machine";
@@ -224,7 +224,7 @@ Command models_rm_command() {
 }
 
 Command models_prune_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ModelsRmOptions>();
   Command command;
   command.name = "models prune";
   command.summary =

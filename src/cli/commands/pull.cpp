@@ -17,13 +17,13 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct PullCommandOptions {
   OutputOptions output;
   PullChoice pull;
   std::string file;
 };
 
-constexpr int kInterrupted = 130;  // as a shell reports SIGINT
+constexpr int kPullInterrupted = 130;  // as a shell reports SIGINT
 
 void show(const PullChoice& choice, const hub::PullPlan& plan, const Assessment& found, Terminal& terminal) {
   if (choice.dry_run) {
@@ -66,7 +66,7 @@ Json to_json(const PullChoice& choice, const hub::PullPlan& plan, const Assessme
 }
 
 /// --file NAME.gguf is the quantisation NAME of the repository.
-Status add_file(Options& options) {
+Status add_file(PullCommandOptions& options) {
   constexpr std::string_view kEnding = ".gguf";
   if (options.file.empty()) return {};
   std::string file = std::exchange(options.file, {});
@@ -80,12 +80,12 @@ Status add_file(Options& options) {
   return {};
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_pull(const PullCommandOptions& options, Terminal& terminal) {
   const Result<PullOutcome> fetched = fetch_model(options.pull, options.output.quiet, terminal);
   if (!fetched.ok()) return fetched.error();
   if (fetched->interrupted) {
     terminal.sentence("foretoken: " + stopped_text(fetched->kept_bytes));
-    return kInterrupted;
+    return kPullInterrupted;
   }
   const hub::PullPlan& plan = fetched->plan;
   Assessment found;
@@ -114,7 +114,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command pull_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PullCommandOptions>();
   Command command;
   command.name = "pull";
   command.summary = "Fetch a model from the hub; resumes an interrupted download";
@@ -155,7 +155,7 @@ Command pull_command() {
     const auto parsed = hub::parse_repository(options->pull.name);
     return parsed.ok() ? Status() : Status(parsed.error());
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_pull);
 }
 
 }  // namespace ft::cli

@@ -14,7 +14,7 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct QuantizeOptions {
   OutputOptions output;
   ConversionFlags files;
   std::string format = "affine", mtp = "keep", vision = "keep";
@@ -34,14 +34,14 @@ int layers_of(const convert::Source& source) {
   return layers != section.end() && layers->is_number_unsigned() ? layers->get<int>() : 0;
 }
 
-Result<convert::Recipe> choose_recipe(const Options& options, const convert::Source& source) {
+Result<convert::Recipe> choose_recipe(const QuantizeOptions& options, const convert::Source& source) {
   if (options.recipe.empty()) return convert::uniform_recipe(options.format, options.bits, options.group);
   if (!options.recipe.ends_with(".toml")) return convert::named_recipe(options.recipe, layers_of(source));
   FT_ASSIGN(const std::string text, read_text_file(options.recipe, std::size_t{1} << 20));
   return convert::parse_recipe(text, options.recipe);
 }
 
-Result<convert::Recipe> read_recipe(const Options& options, const convert::Source& source) {
+Result<convert::Recipe> read_recipe(const QuantizeOptions& options, const convert::Source& source) {
   FT_ASSIGN(convert::Recipe recipe, choose_recipe(options, source));
   using Precision = convert::MtpHeadPrecision;
   recipe.mtp = options.mtp == "keep"   ? Precision::kKeep
@@ -54,7 +54,7 @@ Result<convert::Recipe> read_recipe(const Options& options, const convert::Sourc
 }
 
 /// Measures which matrices deserve more bits.
-Result<CalibratedRecipe> calibrate(const Options& options, const convert::Source& source,
+Result<CalibratedRecipe> calibrate(const QuantizeOptions& options, const convert::Source& source,
                                    const convert::Recipe& base, Terminal& terminal) {
   BitCalibration calibration;
   FT_ASSIGN(calibration.text, read_text_file(options.calibrate, kMaxPromptBytes));
@@ -70,7 +70,7 @@ Result<CalibratedRecipe> calibrate(const Options& options, const convert::Source
   });
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_quantize(const QuantizeOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::string from, find_source(options.files.from));
   FT_ASSIGN(const convert::Source source, convert::open_source(from));
   FT_ASSIGN(convert::Recipe recipe, read_recipe(options, source));
@@ -93,7 +93,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command quantize_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QuantizeOptions>();
   Command command;
   command.name = "quantize";
   command.summary = "Write a model in fewer bits, in the layout of MLX";
@@ -141,7 +141,7 @@ Command quantize_command() {
     if (!options->text.empty() && !options->verify) return Error{Code::kInvalid, "--text needs --verify"};
     return check_folders(options->files, "quantize");
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_quantize);
 }
 
 }  // namespace ft::cli

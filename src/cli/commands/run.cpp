@@ -11,7 +11,7 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct RunOptions {
   OutputOptions output;
   ModelOptions model;
   PromptOptions prompt;
@@ -20,7 +20,7 @@ struct Options {
   SpeculationOptions speculation;
 };
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> answer_prompt(const RunOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   FT_ASSIGN(const Prompt prompt, make_prompt(options.prompt, *loaded));
   GenerateOptions ask;
@@ -58,7 +58,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command run_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RunOptions>();
   Command command;
   command.name = "run";
   command.summary = "Answer one prompt";
@@ -84,7 +84,7 @@ Command run_command() {
     FT_TRY(check_constraint_flags(options->constraint));
     return check_prompt_flags(options->prompt);
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), answer_prompt);
 }
 
 }  // namespace ft::cli

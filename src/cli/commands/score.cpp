@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kChunk = 64;  // logit rows per step: 64 MB with a vocabulary of 250,000
 
-struct Options {
+struct ScoreOptions {
   OutputOptions output;
   ModelOptions model;
   PromptOptions prompt;
@@ -71,7 +71,7 @@ void show(const ScoreReport& report, const Tokenizer& tokenizer, Terminal& termi
                            report.log_likelihood, report.perplexity()));
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_score(const ScoreOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(options.model, &terminal));
   PromptOptions choice = options.prompt;
   choice.raw = !choice.has_ids && !choice.messages;  // a plain text is scored without the template
@@ -114,7 +114,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command score_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ScoreOptions>();
   Command command;
   command.name = "score";
   command.summary = "Show the log-likelihood, perplexity and most likely tokens of a text";
@@ -137,7 +137,7 @@ Command score_command() {
                     "Conversation to score: a JSON list of {role, content}");
   add_model_flags(command.flags, options->model);
   command.check = [options] { return check_prompt_flags(options->prompt); };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_score);
 }
 
 }  // namespace ft::cli

@@ -20,7 +20,7 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct ServeCommandOptions {
   OutputOptions output;
   ModelOptions model;
   RequestOptions request;  // defaults of a request
@@ -51,7 +51,7 @@ Result<std::vector<std::string>> read_hosts(const ServeOptions& choice) {
   return choice.hosts;
 }
 
-Result<server::ServerOptions> server_choice(const Options& options) {
+Result<server::ServerOptions> server_choice(const ServeCommandOptions& options) {
   server::ServerOptions chosen;
   FT_ASSIGN(ServingKeys keys, serving_keys(options.serve));
   chosen.api_keys = std::move(keys.users), chosen.admin_keys = std::move(keys.operators);
@@ -79,7 +79,7 @@ class Serving {
   std::thread thread_;
 };
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_serve(const ServeCommandOptions& options, Terminal& terminal) {
   if (!options.output.quiet)  // one line per request
     set_log_level(options.serve.log_polls ? LogLevel::kDebug : LogLevel::kInfo);
   log_in_background();
@@ -143,7 +143,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command serve_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeCommandOptions>();
   Command command;
   command.name = "serve";
   command.answers_on_stdout = false;
@@ -159,7 +159,7 @@ Command serve_command() {
   options->model.calibration = "auto";
   add_model_flags(command.flags, options->model);
   add_calibration_flag(command.flags, options->model);
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_serve);
 }
 
 }  // namespace ft::cli

@@ -12,7 +12,7 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct SetupOptions {
   OutputOptions output;
   std::string name;
   PullChoice pull;
@@ -29,7 +29,7 @@ Result<int> run_step(const Command& command, const std::vector<std::pair<std::st
   return command.work(terminal);
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_setup(const SetupOptions& options, Terminal& terminal) {
   const Result<std::string> here = find_model(options.name);
   if (!here.ok()) {
     if (!hub::looks_like_repository(options.name)) return here.error();
@@ -63,7 +63,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command setup_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SetupOptions>();
   Command command;
   command.name = "setup";
   command.summary = "Make a model ready: fetch, pack, measure and verify it";
@@ -80,7 +80,7 @@ Command setup_command() {
     if (!options->name.empty()) return {};
     return Error{Code::kInvalid, "the model is missing; use foretoken setup NAME"};
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_setup);
 }
 
 }  // namespace ft::cli

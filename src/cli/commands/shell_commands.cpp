@@ -6,17 +6,17 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct ShellCommandsOptions {
   OutputOptions output;
   std::string shell;
 };
 
-Result<int> print_completions(const Options& options, Terminal& terminal) {
+Result<int> print_completions(const ShellCommandsOptions& options, Terminal& terminal) {
   terminal.out(completions(all_commands(), options.shell));
   return 0;
 }
 
-Result<int> print_manual(const Options& /*options*/, Terminal& terminal) {
+Result<int> print_manual(const ShellCommandsOptions& /*options*/, Terminal& terminal) {
   terminal.out(manual_page(all_commands(), FORETOKEN_VERSION));
   return 0;
 }
@@ -24,7 +24,7 @@ Result<int> print_manual(const Options& /*options*/, Terminal& terminal) {
 }  // namespace
 
 Command completions_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ShellCommandsOptions>();
   Command command;
   command.name = "completions";
   command.summary = "Print the completions of a shell: bash, zsh or fish";
@@ -47,7 +47,7 @@ Command manual_command() {
   command.name = "manual";
   command.summary = "Print the manual page foretoken(1)";
   command.examples = "  foretoken manual | man -l -\n";
-  return bind_options(std::move(command), std::make_shared<Options>(), print_manual);
+  return bind_options(std::move(command), std::make_shared<ShellCommandsOptions>(), print_manual);
 }
 
 }  // namespace ft::cli

@@ -31,7 +31,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct StartOptions {
   OutputOptions output;
   std::string where, model, client;
   std::vector<std::string> folders;
@@ -57,7 +57,8 @@ std::vector<std::string> targets(const std::string& named) {
 }
 
 /// Fetches the model; otherwise sets request.left.
-Status fetch(const std::string& name, const Options& options, StartRequest& request, Terminal& terminal) {
+Status fetch(const std::string& name, const StartOptions& options, StartRequest& request,
+             Terminal& terminal) {
   PullChoice choice = options.pull;
   choice.name = name;
   FT_ASSIGN(const PullOutcome outcome, fetch_model(choice, options.output.quiet, terminal));
@@ -82,8 +83,8 @@ Status check_here(const std::string& name) {
 }
 
 /// An unknown name may be a repository: asks whether to fetch it, which request.left may end.
-Status resolve_model_name(const std::string& typed, const Options& options, Menu* menu, StartRequest& request,
-                          Terminal& terminal) {
+Status resolve_model_name(const std::string& typed, const StartOptions& options, Menu* menu,
+                          StartRequest& request, Terminal& terminal) {
   std::string& name = request.choice.model;
   FT_TRY(reads_model(name)(typed));
   Status here = check_here(name);
@@ -110,7 +111,7 @@ Room room_here() {
 }
 
 /// "Another one" of question 1: until a name or a folder fits.
-Status ask_name(const Options& options, Menu& menu, StartRequest& request, Terminal& terminal) {
+Status ask_name(const StartOptions& options, Menu& menu, StartRequest& request, Terminal& terminal) {
   for (;;) {
     const std::optional<std::string> typed = menu.line("a folder, ORG/NAME or a name: ");
     request.left = !typed || typed->empty() || *typed == "q";
@@ -122,7 +123,7 @@ Status ask_name(const Options& options, Menu& menu, StartRequest& request, Termi
 }
 
 /// Question 1 of 2.
-Status ask_model(const Options& options, Menu& menu, StartRequest& request, Terminal& terminal) {
+Status ask_model(const StartOptions& options, Menu& menu, StartRequest& request, Terminal& terminal) {
   const Machine machine = read_machine();
   FT_ASSIGN(const Library library, read_library(options.folders));
   const Room room = room_here();
@@ -175,7 +176,7 @@ bool ask_mode(Menu& menu, LastStart& choice) {
 }
 
 /// --max, refused where it cannot be.
-Status take_max_flag(const Options& options, LastStart& choice) {
+Status take_max_flag(const StartOptions& options, LastStart& choice) {
   if (!options.max) return {};
   if (choice.where == "chat")
     return Error{Code::kInvalid, "start: Max mode belongs to a server; add --where page or serve"};
@@ -186,7 +187,7 @@ Status take_max_flag(const Options& options, LastStart& choice) {
 }
 
 /// Without questions: flags, else the last choice, else the first offer of the menu.
-Result<StartRequest> choose_alone(const Options& options, const std::optional<LastStart>& last,
+Result<StartRequest> choose_alone(const StartOptions& options, const std::optional<LastStart>& last,
                                   Terminal& terminal) {
   StartRequest request;
   LastStart& choice = request.choice;
@@ -232,7 +233,8 @@ std::optional<StartRequest> ask_repeat(const LastStart& last, Menu& menu, Termin
   return std::nullopt;
 }
 
-Result<StartRequest> ask(const Options& options, const std::optional<LastStart>& last, Terminal& terminal) {
+Result<StartRequest> ask(const StartOptions& options, const std::optional<LastStart>& last,
+                         Terminal& terminal) {
   Menu menu(terminal);
   StartRequest request;
   LastStart& choice = request.choice;
@@ -257,7 +259,7 @@ Result<StartRequest> ask(const Options& options, const std::optional<LastStart>&
 }
 
 /// Becomes the command that does the work, with this program's settings, environment and terminal.
-Result<int> become(const LastStart& choice, const Options& options, Terminal& terminal) {
+Result<int> become(const LastStart& choice, const StartOptions& options, Terminal& terminal) {
   std::vector<std::string> words = {"foretoken", choice.where == "chat" ? "chat" : "serve"};
   if (!choice.model.empty()) words.insert(words.end(), {"--model", choice.model});
   if (choice.max) words.emplace_back("--max");
@@ -286,7 +288,7 @@ Error needs_terminal(const std::optional<LastStart>& last, Terminal& terminal) {
           "start needs a terminal; without one, give --model NAME and --where WHERE, or --yes"};
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_start(const StartOptions& options, Terminal& terminal) {
   const std::optional<LastStart> last = last_start();
   const bool answered = options.yes || (options.has_model && !options.where.empty());
   StartRequest request;
@@ -317,7 +319,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command start_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StartOptions>();
   Command command;
   command.name = "start";
   command.summary = "Choose a model, fetch it if needed, and chat";
@@ -357,7 +359,7 @@ Command start_command() {
   command.flags.add_switch("fetch", options->fetch, "With --yes: fetch a model if this machine has none")
       .setting = false;
   add_pull_flags(command.flags, options->pull);
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_start);
 }
 
 }  // namespace ft::cli

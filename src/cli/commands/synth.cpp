@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr const char* kTextFiles[] = {"tokenizer.json", "tokenizer_config.json", "chat_template.jinja",
                                       "generation_config.json"};
 
-struct Options {
+struct SynthCommandOptions {
   OutputOptions output;
   std::string shape = "qwen3.5-0.8b", bits = "4", group = "64", out;
   std::uint64_t seed = 0;
@@ -40,7 +40,7 @@ Status copy_text_files(const std::string& directory) {
   return {};
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_synth(const SynthCommandOptions& options, Terminal& terminal) {
   SynthOptions synth;
   FT_ASSIGN(synth.shape, find_shape(options.shape));
   if (options.layers > 0) synth.shape.layers = options.layers;
@@ -85,7 +85,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command synth_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SynthCommandOptions>();
   Command command;
   command.name = "synth";
   command.summary = "Write a checkpoint of random weights in the shape of a published model";
@@ -115,7 +115,7 @@ Command synth_command() {
       return Error{Code::kInvalid, "--mtp and --no-mtp exclude each other"};
     return {};
   };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_synth);
 }
 
 }  // namespace ft::cli

@@ -11,14 +11,14 @@
 namespace ft::cli {
 namespace {
 
-struct Options {
+struct TokenizeOptions {
   OutputOptions output;
   ModelOptions model;
   PromptOptions prompt;
   bool special = false;
 };
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_tokenize(const TokenizeOptions& options, Terminal& terminal) {
   FT_ASSIGN(const Tokenizer tokenizer, load_tokenizer(options.model));
   std::vector<std::int32_t> ids = options.prompt.ids;
   std::string text;
@@ -48,7 +48,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command tokenize_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TokenizeOptions>();
   options->prompt.raw = true;
   Command command;
   command.name = "tokenize";
@@ -69,7 +69,7 @@ Command tokenize_command() {
   command.flags.group("Model");
   add_model_folder_flag(command.flags, options->model.directory);
   command.check = [options] { return check_prompt_flags(options->prompt); };
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_tokenize);
 }
 
 }  // namespace ft::cli

@@ -24,7 +24,7 @@ constexpr int kMaxPrompts = 64;
 constexpr int kMaxParts = 64;
 constexpr int kLongPrompts = 20, kLongTokens = 200;  // minimums of the second part of --full
 
-struct Options {
+struct VerifyOptions {
   OutputOptions output;
   ModelOptions model;
   int prompts = 2, tokens = 24;
@@ -88,7 +88,7 @@ Result<MatrixReport> run_part(const LoadedModel& loaded, int prompt_count, Matri
 }
 
 /// Runs the requested size; --full runs the whole product, then many prompts with long answers.
-Result<MatrixReport> run_parts(const Options& options, const LoadedModel& loaded, Terminal& terminal) {
+Result<MatrixReport> run_parts(const VerifyOptions& options, const LoadedModel& loaded, Terminal& terminal) {
   MatrixOptions matrix;
   matrix.backend = backend_options(options.model);
   matrix.backend.name = loaded.backend_options.name;
@@ -131,7 +131,7 @@ void remember(const Model& model, const MatrixReport& report, const std::string&
   if (const Status status = remember_verified(verified); !status.ok()) terminal.note(status.error().message);
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_verify(const VerifyOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load_with_text_if_any(options.model, &terminal));
   if (!loaded->tokenizer) {
     terminal.note(fmt::format("{} contains no tokenizer.json; the prompts are random token ids",
@@ -162,7 +162,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command verify_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyOptions>();
   Command command;
   command.name = "verify";
   command.summary = "Verify on a model that speculation changes no token";
@@ -187,7 +187,7 @@ Command verify_command() {
                          "Also verify the drafter in this folder: eagle3=DIR, dflash=DIR or model=DIR "
                          "(repeatable)");
   add_model_flags(command.flags, options->model);
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_verify);
 }
 
 }  // namespace ft::cli

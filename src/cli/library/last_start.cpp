@@ -12,7 +12,7 @@
 namespace ft::cli {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{1} << 16;
+constexpr std::size_t kMaxChoiceBytes = std::size_t{1} << 16;
 
 std::string path(const char* name = "last_start.json") {
   const std::string folder = state_folder();
@@ -23,7 +23,7 @@ constexpr const char* kBegun = "begun_start.json";
 
 nlohmann::json read_record(const std::string& file) {
   const Result<std::string> text =
-      file.empty() ? Result<std::string>(Error{Code::kNotFound, ""}) : read_text_file(file, kMaxBytes);
+      file.empty() ? Result<std::string>(Error{Code::kNotFound, ""}) : read_text_file(file, kMaxChoiceBytes);
   return text.ok() ? read_json<nlohmann::json>(*text) : nlohmann::json();
 }
 

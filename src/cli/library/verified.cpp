@@ -12,7 +12,7 @@
 namespace ft::cli {
 namespace {
 
-constexpr std::size_t kMaxRecordBytes = std::size_t{1} << 16;
+constexpr std::size_t kMaxVerifiedBytes = std::size_t{1} << 16;
 constexpr std::size_t kIdentityDigits = 32;
 
 std::string path_of(const std::string& identity) {
@@ -40,7 +40,7 @@ Status remember_verified(const Verified& verified) {
 std::optional<Verified> find_verified(const std::string& identity) {
   const std::string path = path_of(identity);
   if (path.empty()) return std::nullopt;
-  const Result<std::string> text = read_text_file(path, kMaxRecordBytes);
+  const Result<std::string> text = read_text_file(path, kMaxVerifiedBytes);
   if (!text.ok()) return std::nullopt;
   const nlohmann::json record = read_json<nlohmann::json>(*text);
   if (!record.is_object()) return std::nullopt;

@@ -18,20 +18,20 @@
 namespace ft::cli {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 /// Holds the lock of the marker while it lives.
-class Turn {
+class LockTurn {
  public:
-  explicit Turn(const std::string& path)
+  explicit LockTurn(const std::string& path)
       : file_(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (file_ >= 0) ::flock(file_, LOCK_EX);
   }
-  ~Turn() {
+  ~LockTurn() {
     if (file_ >= 0) ::close(file_);
   }
-  Turn(const Turn&) = delete;
-  Turn& operator=(const Turn&) = delete;
+  LockTurn(const LockTurn&) = delete;
+  LockTurn& operator=(const LockTurn&) = delete;
 
  private:
   int file_;
@@ -46,10 +46,10 @@ std::vector<MaxUser> read(const std::string& path) {
   std::ifstream file(path);
   if (!file) return {};
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const Json all = read_json<Json>(text);
+  const SortedJson all = read_json<SortedJson>(text);
   if (!all.is_object() || !all.contains("users") || !all["users"].is_array()) return {MaxUser{}};
   std::vector<MaxUser> users;
-  for (const Json& entry : all["users"]) {
+  for (const SortedJson& entry : all["users"]) {
     MaxUser user;
     const auto number = [&](const char* name) {
       const auto found = entry.is_object() ? entry.find(name) : entry.end();
@@ -83,12 +83,12 @@ Result<MaxMarker> MaxMarker::open() {
 
 MaxMarker::Users MaxMarker::users() const {
   if (::access(path_.c_str(), F_OK) != 0) return {};
-  const Turn turn(path_);
+  const LockTurn turn(path_);
   return split(read(path_));
 }
 
 Status MaxMarker::set(MaxUser user) const {
-  const Turn turn(path_);
+  const LockTurn turn(path_);
   std::vector<MaxUser> users = split(read(path_)).alive;
   for (const MaxUser& other : users) {
     if (other.process == user.process && other.start == user.start) user.since = other.since;
@@ -100,7 +100,7 @@ Status MaxMarker::set(MaxUser user) const {
 }
 
 Result<std::vector<MaxUser>> MaxMarker::remove(int process) const {
-  const Turn turn(path_);
+  const LockTurn turn(path_);
   std::vector<MaxUser> users = split(read(path_)).alive;
   std::erase_if(users, [&](const MaxUser& other) { return other.process == process; });
   FT_TRY(write(users));
@@ -112,7 +112,7 @@ Status MaxMarker::write(const std::vector<MaxUser>& users) const {
     ::unlink(path_.c_str());
     return {};
   }
-  Json all = {{"users", Json::array()}};
+  SortedJson all = {{"users", SortedJson::array()}};
   for (const MaxUser& user : users) {
     all["users"].push_back({{"process", user.process},
                             {"start", user.start},

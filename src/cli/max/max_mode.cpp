@@ -11,7 +11,7 @@ namespace ft::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr auto kLook = std::chrono::milliseconds(100);
+constexpr auto kLookInterval = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -56,7 +56,7 @@ void MaxMode::end_guard() {
   if (guard_.pipe >= 0) ::close(guard_.pipe);
   const auto end = Clock::now() + std::chrono::seconds(5);
   while (guard_.process > 0 && ::waitpid(guard_.process, nullptr, WNOHANG) == 0 && Clock::now() < end)
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kLookInterval);
   guard_ = {};
 }
 
@@ -87,7 +87,7 @@ void MaxMode::watch() {
   const auto begun = Clock::now();
   bool confirmed = false, said_idle = false;
   for (int look = 0; !stopping_; ++look) {
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(kLookInterval);
     if (guard_.process > 0 && ::waitpid(guard_.process, nullptr, WNOHANG) == guard_.process)
       replace_guard(said_idle);
     if (look % kLooksOfSecond != 0) continue;

@@ -23,21 +23,21 @@ namespace ft::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr double kRamped = 0.85;
 constexpr auto kPatience = std::chrono::seconds(3);
 constexpr std::size_t kMaxAnswer = 65536;
 constexpr const char* kInstall = "run `foretoken max --install`";
 
-std::string variable(const char* name, const char* otherwise) {
+std::string variable_or(const char* name, const char* otherwise) {
   const char* const value = std::getenv(name);
   return value != nullptr && *value != '\0' ? value : otherwise;
 }
 
 /// Where Homebrew puts it, else wherever PATH finds it.
 std::string tool() {
-  std::string named = variable("THERMALFORGE", "");
+  std::string named = variable_or("THERMALFORGE", "");
   if (!named.empty()) return named;
   for (const char* place : {"/opt/homebrew/bin/thermalforge", "/usr/local/bin/thermalforge"}) {
     if (::access(place, X_OK) == 0) return place;
@@ -81,7 +81,7 @@ bool ends(pid_t child, Clock::time_point deadline, int& status) {
   return false;
 }
 
-int rpm(const Json& fan, const char* name) {
+int rpm(const SortedJson& fan, const char* name) {
   const auto found = fan.find(name);
   return found != fan.end() && found->is_number() ? static_cast<int>(found->get<double>()) : 0;
 }
@@ -104,7 +104,7 @@ Result<ThermalForge> ThermalForge::find() {
   }
   if (program.empty() || ::access(program.c_str(), X_OK) != 0)
     return Error{Code::kNotFound, fmt::format("Max mode: ThermalForge is not installed; {}", kInstall)};
-  FT_TRY(check_socket(variable("THERMALFORGE_SOCKET", "/tmp/thermalforge.sock")));
+  FT_TRY(check_socket(variable_or("THERMALFORGE_SOCKET", "/tmp/thermalforge.sock")));
   return ThermalForge(program);
 }
 
@@ -175,13 +175,13 @@ Status ThermalForge::restore(double limit_s) const {
 }
 
 Result<std::vector<Fan>> read_fans(const std::string& text) {
-  const Json status = read_json<Json>(text);
+  const SortedJson status = read_json<SortedJson>(text);
   const auto garbage = [] {
     return Error{Code::kIo, "Max mode: `thermalforge status` gives no list of fans; update ThermalForge"};
   };
   if (!status.is_object() || !status.contains("fans") || !status["fans"].is_array()) return garbage();
   std::vector<Fan> fans;
-  for (const Json& fan : status["fans"]) {
+  for (const SortedJson& fan : status["fans"]) {
     if (!fan.is_object() || rpm(fan, "max_rpm") <= 0) return garbage();
     const auto mode = fan.find("mode");
     const bool automatic = mode != fan.end() && mode->is_string() && mode->get<std::string>() == "auto";

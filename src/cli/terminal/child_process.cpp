@@ -74,8 +74,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 /// In the child between fork and exec: system calls only.
-[[noreturn]] void become(const ChildOptions& options, char** arguments, char** environment, int out, int err,
-                         int failure) {
+[[noreturn]] void exec_child(const ChildOptions& options, char** arguments, char** environment, int out,
+                             int err, int failure) {
   for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
   if (options.background) {
     ::setpgid(0, 0);
@@ -140,8 +140,8 @@ Result<ChildProcess> ChildProcess::start(const ChildOptions& options) {
                       : -1;
   const pid_t pid = ::fork();
   if (pid == 0)
-    become(options, const_cast<char**>(arguments.data()), const_cast<char**>(environment.data()), out.write,
-           err, failure.write);
+    exec_child(options, const_cast<char**>(arguments.data()), const_cast<char**>(environment.data()),
+               out.write, err, failure.write);
   const int forked = errno;
   if (err >= 0) ::close(err);
   ::close(std::exchange(failure.write, -1));

@@ -19,7 +19,7 @@
 namespace ft::cli {
 namespace {
 
-constexpr int kMinColumns = 20;
+constexpr int kMinMenuColumns = 20;
 constexpr char kEarlyEnd = 0;  // a Ctrl-D typed before the terminal was in this mode
 constexpr char kControlC = 3, kControlD = 4, kEscape = 27, kBackspace = 8, kDelete = 127;
 
@@ -153,7 +153,7 @@ bool Menu::can_ask(const Terminal& terminal) {
 /// One line of the terminal: a longer one would wrap and spoil the next drawing. It ends after a phrase, or
 /// after a word.
 std::string Menu::cut(const std::string& text) const {
-  const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinColumns));
+  const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinMenuColumns));
   if (text_width(text) <= room) return text;
   std::size_t width = 0, word = 0, phrase = 0;  // where the last ones that fit end
   for (std::size_t at = 0; at < text.size() && width <= room; ++at) {
@@ -186,7 +186,7 @@ std::vector<std::string> Menu::shown(const std::vector<MenuRow>& rows) const {
 }
 
 std::string Menu::wrapped(const std::string& text) const {
-  return wrapped_text(text, static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinColumns)));
+  return wrapped_text(text, static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinMenuColumns)));
 }
 
 std::size_t Menu::draw(const std::vector<MenuRow>& rows, std::size_t selected, const std::string& typed) {

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string dump(const Json& value) { return write_json(value); }
+std::string dump_report(const Json& value) { return write_json(value); }
 
 /// JSON has no infinity and no NaN.
 Json number(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
@@ -107,7 +107,7 @@ std::string_view code_name(Code code) {
 }
 
 std::string error_json(const Error& error) {
-  return dump(Json{{"error", {{"code", code_name(error.code)}, {"message", error.message}}}});
+  return dump_report(Json{{"error", {{"code", code_name(error.code)}, {"message", error.message}}}});
 }
 
 std::string run_json(const RunReport& report) {
@@ -136,7 +136,7 @@ std::string run_json(const RunReport& report) {
   if (report.wants_logprobs) out["logprobs"] = logprobs_json(report);
   if (answer.finish == Finish::kError)
     out["error"] = Json{{"code", "failed"}, {"message", answer.error.message}};
-  return dump(out);
+  return dump_report(out);
 }
 
 std::string bench_json(const BenchReport& report) {
@@ -166,7 +166,7 @@ std::string bench_json(const BenchReport& report) {
                    {"accepted_by_position", shares(summary.speculation)},
                    {"tokens_per_round", rounded(tokens_per_round(summary.speculation), 1e-4)},
                    {"identical", summary.identical}};
-  return dump(
+  return dump_report(
       Json{{"model", report.model}, {"backend", report.backend}, {"prompts", prompts}, {"summary", total}});
 }
 
@@ -181,15 +181,15 @@ std::string score_json(const ScoreReport& report) {
                              {"logsumexp", number(position.logsumexp)},
                              {"top", std::move(top)}});
   }
-  return dump(Json{{"positions", std::move(positions)},
-                   {"tokens", report.positions.size()},
-                   {"log_likelihood", number(report.log_likelihood)},
-                   {"perplexity", number(report.perplexity())}});
+  return dump_report(Json{{"positions", std::move(positions)},
+                          {"tokens", report.positions.size()},
+                          {"log_likelihood", number(report.log_likelihood)},
+                          {"perplexity", number(report.perplexity())}});
 }
 
 std::string tokenize_json(const std::vector<std::int32_t>& ids, const std::vector<std::string>& pieces,
                           const std::string& text) {
-  return dump(Json{{"ids", ids}, {"tokens", pieces}, {"text", text}, {"count", ids.size()}});
+  return dump_report(Json{{"ids", ids}, {"tokens", pieces}, {"text", text}, {"count", ids.size()}});
 }
 
 std::string inspect_json(const Inspection& found) {
@@ -250,7 +250,7 @@ std::string inspect_json(const Inspection& found) {
                        {"files", found.packed_cache.files},
                        {"bytes", found.packed_cache.bytes}};
   }
-  return dump(out);
+  return dump_report(out);
 }
 
 std::string doctor_json(const Machine& machine, const std::vector<Finding>& findings,
@@ -264,7 +264,7 @@ std::string doctor_json(const Machine& machine, const std::vector<Finding>& find
     good = good && finding.kind != Finding::Kind::kProblem;
     list.push_back(Json{{"kind", kind}, {"what", finding.what}, {"mend", finding.repair}});
   }
-  return dump(
+  return dump_report(
       Json{{"system", machine.system},
            {"processor", machine.processor},
            {"features", machine.features},
@@ -303,24 +303,24 @@ std::string verify_json(const MatrixReport& report, const std::string& model, co
                          {"accepted", result.accepted},
                          {"first_difference", result.first_difference}});
   }
-  return dump(Json{{"model", model},
-                   {"backend", backend},
-                   {"identical", report.identical()},
-                   {"complete", report.complete},
-                   {"compared", report.compared},
-                   {"differing", report.differing},
-                   {"prompts", report.prompts},
-                   {"prompts_with_pictures", report.pictured},
-                   {"images_problem", report.images_problem},
-                   {"cells", std::move(cells)}});
+  return dump_report(Json{{"model", model},
+                          {"backend", backend},
+                          {"identical", report.identical()},
+                          {"complete", report.complete},
+                          {"compared", report.compared},
+                          {"differing", report.differing},
+                          {"prompts", report.prompts},
+                          {"prompts_with_pictures", report.pictured},
+                          {"images_problem", report.images_problem},
+                          {"cells", std::move(cells)}});
 }
 
 std::string synth_json(const std::string& directory, std::int64_t parameters, std::int64_t bytes,
                        double seconds) {
-  return dump(Json{{"directory", directory},
-                   {"parameters", parameters},
-                   {"bytes", bytes},
-                   {"seconds", rounded(seconds, 1e-3)}});
+  return dump_report(Json{{"directory", directory},
+                          {"parameters", parameters},
+                          {"bytes", bytes},
+                          {"seconds", rounded(seconds, 1e-3)}});
 }
 
 std::string conversion_json(const ConversionReport& report) {
@@ -349,7 +349,7 @@ std::string conversion_json(const ConversionReport& report) {
                          {"acceptance_before", acceptance_by_position(quality->head_before)},
                          {"acceptance_after", acceptance_by_position(quality->head_after)}};
   }
-  return dump(object);
+  return dump_report(object);
 }
 
 }  // namespace ft::cli

@@ -15,7 +15,7 @@ using format::GgufTensor;
 using format::GgufValue;
 using nlohmann::json;
 
-constexpr NameRow kLayerNames[] = {
+constexpr NameRow kGemma4LayerNames[] = {
     {"attn_norm.weight", "input_layernorm.weight"},
     {"post_attention_norm.weight", "post_attention_layernorm.weight"},
     {"ffn_norm.weight", "pre_feedforward_layernorm.weight"},
@@ -42,7 +42,7 @@ constexpr NameRow kLayerNames[] = {
     {"proj.weight", "per_layer_projection.weight"},
     {"post_norm.weight", "post_per_layer_input_norm.weight"},
 };
-constexpr NameRow kOtherNames[] = {
+constexpr NameRow kGemma4OtherNames[] = {
     {"token_embd.weight", "embed_tokens.weight"},
     {"output_norm.weight", "norm.weight"},
     {"per_layer_token_embd.weight", "embed_tokens_per_layer.weight"},
@@ -60,12 +60,12 @@ class Gemma4 final : public Architecture {
 
   std::optional<Place> place(const GgufTensor& tensor) const override {
     if (tensor.name == "output.weight") return Place{"lm_head.weight"};
-    for (const NameRow& row : kOtherNames) {
+    for (const NameRow& row : kGemma4OtherNames) {
       if (row.gguf == tensor.name) return Place{kPrefix + std::string(row.own)};
     }
     const std::optional<BlockName> block = block_name(tensor.name);
     if (!block || block->block >= layers_) return std::nullopt;
-    for (const NameRow& row : kLayerNames) {
+    for (const NameRow& row : kGemma4LayerNames) {
       if (row.gguf == block->rest)
         return Place{kPrefix + ("layers." + std::to_string(block->block) + "." + std::string(row.own))};
     }

@@ -11,7 +11,7 @@ using format::GgufFile;
 using format::GgufTensor;
 using nlohmann::json;
 
-constexpr NameRow kLayerNames[] = {
+constexpr NameRow kGlm4MoeLayerNames[] = {
     {"attn_norm.weight", "input_layernorm.weight"},
     {"post_attention_norm.weight", "post_attention_layernorm.weight"},
     {"attn_q.weight", "self_attn.q_proj.weight"},
@@ -37,7 +37,7 @@ constexpr NameRow kLayerNames[] = {
     {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"},
 };
 /// Names in the MTP head (models/head_layer.h).
-constexpr NameRow kHeadNames[] = {
+constexpr NameRow kGlm4MoeHeadNames[] = {
     {"nextn.eh_proj.weight", "mtp.fc.weight"},
     {"nextn.enorm.weight", "mtp.pre_fc_norm_embedding.weight"},
     {"nextn.hnorm.weight", "mtp.pre_fc_norm_hidden.weight"},
@@ -45,7 +45,7 @@ constexpr NameRow kHeadNames[] = {
     {"nextn.embed_tokens.weight", ""},
     {"nextn.shared_head_head.weight", ""},
 };
-constexpr NameRow kOtherNames[] = {
+constexpr NameRow kGlm4MoeOtherNames[] = {
     {"token_embd.weight", "model.embed_tokens.weight"},
     {"output_norm.weight", "model.norm.weight"},
     {"output.weight", "lm_head.weight"},
@@ -56,16 +56,16 @@ class Glm4Moe final : public Architecture {
   Glm4Moe(const GgufFile& file, std::int64_t layers) : file_(file), layers_(layers) {}
 
   std::optional<Place> place(const GgufTensor& tensor) const override {
-    for (const NameRow& row : kOtherNames) {
+    for (const NameRow& row : kGlm4MoeOtherNames) {
       if (row.gguf == tensor.name) return Place{std::string(row.own)};
     }
     const std::optional<BlockName> block = block_name(tensor.name);
     if (!block || block->block > layers_) return std::nullopt;
     const bool head = block->block == layers_;
-    for (const NameRow& row : kHeadNames) {
+    for (const NameRow& row : kGlm4MoeHeadNames) {
       if (head && row.gguf == block->rest) return Place{std::string(row.own)};
     }
-    for (const NameRow& row : kLayerNames) {
+    for (const NameRow& row : kGlm4MoeLayerNames) {
       if (row.gguf != block->rest) continue;
       const std::string prefix =
           head ? "mtp.layers.0." : "model.layers." + std::to_string(block->block) + ".";

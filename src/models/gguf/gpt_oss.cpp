@@ -10,7 +10,7 @@ using format::GgufFile;
 using format::GgufTensor;
 using nlohmann::json;
 
-constexpr NameRow kLayerNames[] = {
+constexpr NameRow kGptOssLayerNames[] = {
     {"attn_norm.weight", "input_layernorm.weight"},
     {"post_attention_norm.weight", "post_attention_layernorm.weight"},
     {"attn_q.weight", "self_attn.q_proj.weight"},
@@ -31,7 +31,7 @@ constexpr NameRow kLayerNames[] = {
     {"ffn_up_exps.bias", "mlp.experts.up_proj.bias"},
     {"ffn_down_exps.bias", "mlp.experts.down_proj.bias"},
 };
-constexpr NameRow kOtherNames[] = {
+constexpr NameRow kGptOssOtherNames[] = {
     {"token_embd.weight", "model.embed_tokens.weight"},
     {"output_norm.weight", "model.norm.weight"},
     {"output.weight", "lm_head.weight"},
@@ -42,12 +42,12 @@ class GptOss final : public Architecture {
   explicit GptOss(const GgufFile& file) : file_(file), layers_(whole("block_count", 0)) {}
 
   std::optional<Place> place(const GgufTensor& tensor) const override {
-    for (const NameRow& row : kOtherNames) {
+    for (const NameRow& row : kGptOssOtherNames) {
       if (row.gguf == tensor.name) return Place{std::string(row.own)};
     }
     const std::optional<BlockName> block = block_name(tensor.name);
     if (!block || block->block >= layers_) return std::nullopt;
-    for (const NameRow& row : kLayerNames) {
+    for (const NameRow& row : kGptOssLayerNames) {
       if (row.gguf == block->rest)
         return Place{"model.layers." + std::to_string(block->block) + "." + std::string(row.own)};
     }

@@ -19,7 +19,7 @@ using format::GgufFile;
 using format::GgufTensor;
 using nlohmann::json;
 
-constexpr NameRow kLayerNames[] = {
+constexpr NameRow kLlamaLayerNames[] = {
     {"attn_norm.weight", "input_layernorm.weight"},
     {"ffn_norm.weight", "post_attention_layernorm.weight"},
     {"attn_q.weight", "self_attn.q_proj.weight"},
@@ -43,7 +43,7 @@ constexpr NameRow kLayerNames[] = {
     {"ffn_up.bias", "mlp.up_proj.bias"},
     {"ffn_down.bias", "mlp.down_proj.bias"},
 };
-constexpr NameRow kOtherNames[] = {
+constexpr NameRow kLlamaOtherNames[] = {
     {"token_embd.weight", "model.embed_tokens.weight"},
     {"output_norm.weight", "model.norm.weight"},
     {"output.weight", "lm_head.weight"},
@@ -58,7 +58,7 @@ struct Kind {
 constexpr Kind kKinds[] = {{"llama", true},  {"smollm3", true}, {"granite", true},
                            {"qwen2", false}, {"qwen3", false},  {"qwen3moe", false, true}};
 
-struct Sizes {
+struct LlamaSizes {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
 };
 
@@ -86,7 +86,7 @@ double llama3_factor(double frequency, double factor) {
 
 class Llama final : public Architecture {
  public:
-  Llama(const GgufFile& file, const Kind& kind, const Sizes& sizes, std::optional<double> rope_factor)
+  Llama(const GgufFile& file, const Kind& kind, const LlamaSizes& sizes, std::optional<double> rope_factor)
       : file_(file),
         kind_(kind),
         key_(std::string(kind.name) + "."),
@@ -98,12 +98,12 @@ class Llama final : public Architecture {
   }
 
   std::optional<Place> place(const GgufTensor& tensor) const override {
-    for (const NameRow& row : kOtherNames) {
+    for (const NameRow& row : kLlamaOtherNames) {
       if (row.gguf == tensor.name) return Place{std::string(row.own)};
     }
     const std::optional<BlockName> block = block_name(tensor.name);
     if (!block || block->block >= sizes_.layers) return std::nullopt;
-    for (const NameRow& row : kLayerNames) {
+    for (const NameRow& row : kLlamaLayerNames) {
       if (row.gguf != block->rest) continue;
       Place place{"model.layers." + std::to_string(block->block) + "." + std::string(row.own)};
       if (!kind_.paired) return place;
@@ -175,7 +175,7 @@ class Llama final : public Architecture {
   const GgufFile& file_;
   const Kind& kind_;
   std::string key_;
-  Sizes sizes_;
+  LlamaSizes sizes_;
   std::optional<double> rope_factor_;
   std::shared_ptr<const std::vector<std::int64_t>> q_order_, k_order_;
 };
@@ -213,7 +213,7 @@ Result<std::unique_ptr<Architecture>> open_llama(const GgufFile& file, const std
   const auto* kind = std::ranges::find(kKinds, file.text("general.architecture", ""), &Kind::name);
   FT_ASSERT(kind != std::end(kKinds));  // architecture.cpp lists them
   const std::string key = std::string(kind->name) + ".";
-  Sizes sizes;
+  LlamaSizes sizes;
   sizes.layers = file.whole(key + "block_count", 0), sizes.hidden = file.whole(key + "embedding_length", 0);
   sizes.heads = file.whole(key + "attention.head_count", 0);
   sizes.kv_heads = file.whole(key + "attention.head_count_kv", sizes.heads);

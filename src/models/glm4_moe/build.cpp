@@ -13,7 +13,7 @@
 namespace ft::glm4_moe {
 namespace {
 
-using Kind = HeadTensor::Kind;
+using HeadKind = HeadTensor::Kind;
 
 class Builder {
  public:
@@ -60,18 +60,18 @@ std::vector<HeadTensor> layer_tensors(const Config& c, ExpertLayout layout) {
   const blocks::Sizes& s = c.sizes;
   const std::int64_t q = std::int64_t{s.heads} * s.head_dim, kv = std::int64_t{s.kv_heads} * s.head_dim;
   const std::string prefix = "mtp.layers.0.", attention = prefix + "self_attn.";
-  std::vector<HeadTensor> list = {{prefix + "input_layernorm", Kind::kNorm, 1, s.hidden},
-                                  {attention + "q_proj", Kind::kMatrix, q, s.hidden},
-                                  {attention + "k_proj", Kind::kMatrix, kv, s.hidden},
-                                  {attention + "v_proj", Kind::kMatrix, kv, s.hidden},
-                                  {attention + "o_proj", Kind::kMatrix, s.hidden, q},
-                                  {prefix + "post_attention_layernorm", Kind::kNorm, 1, s.hidden},
-                                  {prefix + "mlp.gate", Kind::kMatrix, c.moe.experts, s.hidden}};
+  std::vector<HeadTensor> list = {{prefix + "input_layernorm", HeadKind::kNorm, 1, s.hidden},
+                                  {attention + "q_proj", HeadKind::kMatrix, q, s.hidden},
+                                  {attention + "k_proj", HeadKind::kMatrix, kv, s.hidden},
+                                  {attention + "v_proj", HeadKind::kMatrix, kv, s.hidden},
+                                  {attention + "o_proj", HeadKind::kMatrix, s.hidden, q},
+                                  {prefix + "post_attention_layernorm", HeadKind::kNorm, 1, s.hidden},
+                                  {prefix + "mlp.gate", HeadKind::kMatrix, c.moe.experts, s.hidden}};
   if (c.moe.shared_size > 0) {
     const std::string shared = prefix + "mlp.shared_experts.";
-    list.push_back({shared + "gate_proj", Kind::kMatrix, c.moe.shared_size, s.hidden});
-    list.push_back({shared + "up_proj", Kind::kMatrix, c.moe.shared_size, s.hidden});
-    list.push_back({shared + "down_proj", Kind::kMatrix, s.hidden, c.moe.shared_size});
+    list.push_back({shared + "gate_proj", HeadKind::kMatrix, c.moe.shared_size, s.hidden});
+    list.push_back({shared + "up_proj", HeadKind::kMatrix, c.moe.shared_size, s.hidden});
+    list.push_back({shared + "down_proj", HeadKind::kMatrix, s.hidden, c.moe.shared_size});
   }
   for (HeadTensor& tensor : expert_tensors(layout, blocks::expert_names("mtp.layers.0"),
                                            {c.moe.experts, s.hidden, c.moe.expert_size}))
@@ -83,9 +83,9 @@ HeadReport examine(const Model& model, const Config& config, WeightSource& sourc
   const int hidden = config.sizes.hidden;
   std::vector<HeadTensor> tensors =
       layer_tensors(config, expert_layout(source, blocks::expert_names("mtp.layers.0")));
-  tensors.push_back({"mtp.fc", Kind::kMatrix, hidden, 2 * std::int64_t{hidden}});
+  tensors.push_back({"mtp.fc", HeadKind::kMatrix, hidden, 2 * std::int64_t{hidden}});
   for (const char* name : {"mtp.pre_fc_norm_embedding", "mtp.pre_fc_norm_hidden", "mtp.norm"})
-    tensors.push_back({name, Kind::kNorm, 1, hidden});
+    tensors.push_back({name, HeadKind::kNorm, 1, hidden});
   const auto as_stored = []() -> Result<std::string> { return std::string(); };
   return examine_head(model, {config.mtp_layers, tensors, as_stored, config.mtp_by_tensors}, source);
 }

@@ -8,7 +8,7 @@
 namespace ft::qwen3_5 {
 namespace {
 
-using Kind = HeadTensor::Kind;
+using HeadKind = HeadTensor::Kind;
 
 // The most common spelling is first. Hugging Face, MLX, text-only exports, and the rest.
 constexpr std::string_view kOfMtp[] = {"", "language_model.", "model."};
@@ -21,10 +21,10 @@ void add_layer(std::vector<HeadTensor>& list, const std::string& prefix, const H
   const std::int64_t q = s.heads * s.head_dim;
   const std::int64_t kv = s.kv_heads * s.head_dim;
   const auto matrix = [&](const std::string& name, std::int64_t rows, std::int64_t cols) {
-    list.push_back({prefix + name, Kind::kMatrix, rows, cols});
+    list.push_back({prefix + name, HeadKind::kMatrix, rows, cols});
   };
   const auto norm = [&](const char* name, std::int64_t width) {
-    list.push_back({prefix + name, Kind::kNorm, 1, width});
+    list.push_back({prefix + name, HeadKind::kNorm, 1, width});
   };
   norm("input_layernorm", s.hidden);
   matrix("self_attn.q_proj", s.gated ? 2 * q : q, s.hidden);
@@ -59,11 +59,11 @@ const std::array<format::NamePrefixes, 7> kPrefixes = {{{"mtp.", kOfMtp},
                                                         {"", kOfTarget}}};
 
 std::vector<HeadTensor> head_tensors(const HeadSizes& sizes) {
-  std::vector<HeadTensor> list = {{"mtp.pre_fc_norm_embedding", Kind::kNorm, 1, sizes.hidden},
-                                  {"mtp.pre_fc_norm_hidden", Kind::kNorm, 1, sizes.hidden},
-                                  {"mtp.fc", Kind::kMatrix, sizes.hidden, 2 * sizes.hidden}};
+  std::vector<HeadTensor> list = {{"mtp.pre_fc_norm_embedding", HeadKind::kNorm, 1, sizes.hidden},
+                                  {"mtp.pre_fc_norm_hidden", HeadKind::kNorm, 1, sizes.hidden},
+                                  {"mtp.fc", HeadKind::kMatrix, sizes.hidden, 2 * sizes.hidden}};
   for (int i = 0; i < sizes.layers; ++i) add_layer(list, fmt::format("mtp.layers.{}.", i), sizes);
-  list.push_back({"mtp.norm", Kind::kNorm, 1, sizes.hidden});
+  list.push_back({"mtp.norm", HeadKind::kNorm, 1, sizes.hidden});
   return list;
 }
 

@@ -19,7 +19,7 @@ using format::TensorView;
 constexpr std::string_view kPrefix = "synth:";
 constexpr const char* kExample = "; example: synth:qwen3.5-4b?bits=4&group=64&seed=1";
 
-Error wrong(std::string_view name, const std::string& why) {
+Error wrong_tensor(std::string_view name, const std::string& why) {
   return Error{Code::kInvalid, fmt::format("{}: {}{}", name, why, kExample)};
 }
 
@@ -30,18 +30,18 @@ Result<std::uint64_t> read_number(std::string_view name, std::string_view key, s
   const bool whole = failed == std::errc() && end == text.data() + text.size();
   const bool listed = std::find(allowed.begin(), allowed.end(), value) != allowed.end();
   if (whole && (allowed.size() > 0 ? listed : value <= most)) return value;
-  return wrong(name,
-               allowed.size() > 0
-                   ? fmt::format("{}: expected one of {}, found '{}'", key, fmt::join(allowed, ", "), text)
-                   : fmt::format("{}: expected a number up to {}, found '{}'", key, most, text));
+  return wrong_tensor(
+      name, allowed.size() > 0
+                ? fmt::format("{}: expected one of {}, found '{}'", key, fmt::join(allowed, ", "), text)
+                : fmt::format("{}: expected a number up to {}, found '{}'", key, most, text));
 }
 
 Status read_option(std::string_view name, std::string_view key, std::string_view text, SynthOptions& out) {
   constexpr std::uint64_t kMax = ~std::uint64_t{0};
   if (key == "bits") {
     if (!set_width(text, out)) {
-      return wrong(name,
-                   fmt::format("bits: expected one of {}, found '{}'", fmt::join(kSynthWidths, ", "), text));
+      return wrong_tensor(
+          name, fmt::format("bits: expected one of {}, found '{}'", fmt::join(kSynthWidths, ", "), text));
     }
   } else if (key == "group") {
     FT_ASSIGN(const std::uint64_t group, read_number(name, key, text, {32, 64, 128}, kMax));
@@ -50,7 +50,8 @@ Status read_option(std::string_view name, std::string_view key, std::string_view
     FT_ASSIGN(out.seed, read_number(name, key, text, {}, kMax));
   } else if (key == "mtp") {
     FT_ASSIGN(const std::uint64_t mtp, read_number(name, key, text, {0, 1}, 1));
-    if (mtp != 0 && !has_head(out.shape)) return wrong(name, "mtp: the family has no MTP head; leave it out");
+    if (mtp != 0 && !has_head(out.shape))
+      return wrong_tensor(name, "mtp: the family has no MTP head; leave it out");
     out.mtp = mtp != 0;
   } else if (key == "tied") {
     FT_ASSIGN(const std::uint64_t tied, read_number(name, key, text, {0, 1}, 1));
@@ -62,7 +63,7 @@ Status read_option(std::string_view name, std::string_view key, std::string_view
     FT_ASSIGN(const std::uint64_t words, read_number(name, key, text, {}, 1 << 20));
     out.shape.vocabulary = std::max(16, static_cast<int>(words));
   } else {
-    return wrong(
+    return wrong_tensor(
         name,
         fmt::format("unknown key '{}'; the keys are bits, group, seed, mtp, tied, layers, vocabulary", key));
   }
@@ -149,7 +150,7 @@ Result<SynthOptions> read_synth_name(std::string_view name) {
   std::string_view rest = name.substr(std::min(kPrefix.size(), name.size()));
   const std::size_t question = std::min(rest.find('?'), rest.size());
   Result<Shape> shape = find_shape(rest.substr(0, question));
-  if (!shape.ok()) return wrong(name, shape.error().message);
+  if (!shape.ok()) return wrong_tensor(name, shape.error().message);
   options.shape = *shape;
   options.mtp = has_head(*shape);
   rest.remove_prefix(std::min(question + 1, rest.size()));
@@ -157,7 +158,7 @@ Result<SynthOptions> read_synth_name(std::string_view name) {
     const std::string_view option = rest.substr(0, rest.find('&'));
     const std::size_t equals = option.find('=');
     if (equals == std::string_view::npos) {
-      return wrong(name, fmt::format("expected key=value, found '{}'", option));
+      return wrong_tensor(name, fmt::format("expected key=value, found '{}'", option));
     }
     FT_TRY(read_option(name, option.substr(0, equals), option.substr(equals + 1), options));
     rest.remove_prefix(std::min(option.size() + 1, rest.size()));

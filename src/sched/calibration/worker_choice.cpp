@@ -11,7 +11,7 @@ namespace ft {
 namespace {
 
 constexpr double kEnoughMs = 500;
-constexpr int kMaxSweeps = 8;
+constexpr int kMaxWorkerSweeps = 8;
 constexpr double kAsFast = 1.02;  // fewer workers leave cores to other programs
 constexpr int kDrafts = 3;
 
@@ -90,7 +90,7 @@ WorkerChoice choose_workers(Decoder& decoder, const std::function<double()>& now
   std::vector<std::vector<double>> ms(choices.size());
   if (trial.ready()) trial.rounds_ms();  // new memory is touched for the first time
   const double start = now_ms();
-  for (int sweep = 0; sweep < kMaxSweeps && (sweep == 0 || now_ms() - start < kEnoughMs); ++sweep) {
+  for (int sweep = 0; sweep < kMaxWorkerSweeps && (sweep == 0 || now_ms() - start < kEnoughMs); ++sweep) {
     for (std::size_t i = 0; i < choices.size(); ++i) {
       if (!trial.ready()) return {};
       decoder.backend().use_workers(choices[i]);

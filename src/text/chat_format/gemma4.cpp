@@ -12,9 +12,10 @@ namespace ft {
 
 namespace {
 
-constexpr std::string_view kOpenings[] = {gemma4_tags::kCallOpen};
-constexpr std::string_view kMarks[] = {gemma4_tags::kChannelOpen, gemma4_tags::kChannelClose,
-                                       gemma4_tags::kCallOpen, gemma4_tags::kCallClose, gemma4_tags::kQuote};
+constexpr std::string_view kGemma4Openings[] = {gemma4_tags::kCallOpen};
+constexpr std::string_view kGemma4Marks[] = {gemma4_tags::kChannelOpen, gemma4_tags::kChannelClose,
+                                             gemma4_tags::kCallOpen, gemma4_tags::kCallClose,
+                                             gemma4_tags::kQuote};
 
 constexpr ValueNotation kNotation = {.comma = ",",
                                      .colon = ":",
@@ -25,7 +26,8 @@ constexpr ValueNotation kNotation = {.comma = ",",
                                      .any_text = "text",
                                      .anything = "any_value"};
 
-Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+Result<CallBody> gemma4_call_body(const ToolFunction& function, const std::string& prefix,
+                                  std::string& lark) {
   // The parser skips colons before a name.
   FT_TRY(check_name(function.name, "function", function.name.starts_with(':') ? ":" : "{}<>\n"));
   SchemaLark rules(function.parameters, kNotation, prefix, lark);
@@ -42,14 +44,14 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
       rules.unenforced()};
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
+Result<std::string> gemma4_text_body(const std::string& tool, const TextFormat& format,
+                                     const std::string& prefix, std::string& lark) {
   const std::string head =
       json_quoted(fmt::format("{}{}{{{}:", gemma4_tags::kCallWord, tool, kTextParameter));
   return fmt::format("{} quote {} quote \"}}\"", head, lark_of(format, prefix + "_text", {}, lark));
 }
 
-std::string shared_rules() {
+std::string gemma4_shared_rules() {
   return "text: quote /(?s:.*)/ quote\n"
          "any_value: text | /-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?/ | \"true\" | \"false\" | "
          "\"null\" "
@@ -59,7 +61,7 @@ std::string shared_rules() {
          "any_array: \"[\" (any_value (\",\" any_value)*)? \"]\"\n";
 }
 
-std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
+std::unique_ptr<ToolParser> gemma4_make_parser(ToolSchemas schemas) {
   return std::make_unique<Gemma4Parser>(std::move(schemas));
 }
 
@@ -70,14 +72,14 @@ constinit const ChatFormat kGemma4Format = {"gemma4",
                                             {gemma4_tags::kCallOpen,
                                              gemma4_tags::kCallClose,
                                              gemma4_tags::kCallWord,
-                                             kOpenings,
-                                             make_parser,
-                                             call_body,
-                                             shared_rules,
+                                             kGemma4Openings,
+                                             gemma4_make_parser,
+                                             gemma4_call_body,
+                                             gemma4_shared_rules,
                                              {},
                                              gemma4_tags::kQuote,
-                                             text_body},
+                                             gemma4_text_body},
                                             {},
-                                            kMarks};
+                                            kGemma4Marks};
 
 }  // namespace ft

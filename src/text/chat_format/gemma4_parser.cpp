@@ -11,11 +11,6 @@ namespace ft {
 
 namespace {
 
-using gemma4_tags::kCallClose;
-using gemma4_tags::kCallOpen;
-using gemma4_tags::kCallWord;
-using gemma4_tags::kQuote;
-
 constexpr size_t kMaxName = kMaxCallName;
 
 size_t space_at(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
@@ -31,7 +26,7 @@ bool ends_value(char c) { return c == ',' || c == '}' || c == ']'; }
 std::string bare_key(std::string_view text) {
   text.remove_prefix(space_at(text));
   text = text.substr(0, text.find_last_not_of(kTagSpace) + 1);
-  for (const std::string_view quote : {kQuote, std::string_view("\"")}) {
+  for (const std::string_view quote : {gemma4_tags::kQuote, std::string_view("\"")}) {
     if (text.starts_with(quote)) text.remove_prefix(quote.size());
     if (text.ends_with(quote)) text.remove_suffix(quote.size());
   }
@@ -67,7 +62,7 @@ void Gemma4Parser::finish_ended(std::vector<AnswerEvent>& out) {
   if (state_ == State::kString) emit(AnswerEvent::Kind::kToolArguments, repeated_ ? "" : "\"", out);
   if (state_ == State::kValueStart || state_ == State::kValue) end_value(out);
   if (state_ != State::kText && state_ != State::kName && state_ != State::kAfter) end_call(out);
-  if (state_ == State::kName) content(kCallOpen, out);
+  if (state_ == State::kName) content(gemma4_tags::kCallOpen, out);
 }
 
 Gemma4Parser::Progress Gemma4Parser::step(std::vector<AnswerEvent>& out) {
@@ -102,8 +97,8 @@ Gemma4Parser::Progress Gemma4Parser::step_text(std::vector<AnswerEvent>& out) {
     content(std::string_view(held_).substr(0, tag), out);
     return become(State::kText, tag);
   }
-  const TagMatch open = match_tag(held_, kCallOpen, {});
-  const TagMatch close = swallow_ ? match_tag(held_, kCallClose, {}) : TagMatch{};
+  const TagMatch open = match_tag(held_, gemma4_tags::kCallOpen, {});
+  const TagMatch close = swallow_ ? match_tag(held_, gemma4_tags::kCallClose, {}) : TagMatch{};
   if (open.kind == TagMatch::kFull) return become(State::kName, open.size);
   if (close.kind == TagMatch::kFull) return become(State::kText, close.size);
   if ((open.kind == TagMatch::kPartial || close.kind == TagMatch::kPartial) && !last_) return Progress::kWait;
@@ -119,7 +114,7 @@ bool Gemma4Parser::is_name(std::string_view text) const {
 /// Reads "call:NAME{", or emits other text as content.
 Gemma4Parser::Progress Gemma4Parser::step_name(std::vector<AnswerEvent>& out) {
   size_t from = space_at(held_);
-  const TagMatch word = match_tag(std::string_view(held_).substr(from), kCallWord, {});
+  const TagMatch word = match_tag(std::string_view(held_).substr(from), gemma4_tags::kCallWord, {});
   if (word.kind == TagMatch::kPartial && !last_) return Progress::kWait;
   if (word.kind == TagMatch::kFull) from += word.size;
   while (from < held_.size() && held_[from] == ':') ++from;
@@ -131,11 +126,11 @@ Gemma4Parser::Progress Gemma4Parser::step_name(std::vector<AnswerEvent>& out) {
   name = name.substr(0, name.find_last_not_of(kTagSpace) + 1);
   const size_t gap = space_at(rest);
   if (gap == rest.size() && gap < kMaxTagGap && is_name(name) && !last_) return Progress::kWait;
-  const TagMatch close = match_tag(rest.substr(gap), kCallClose, {});
+  const TagMatch close = match_tag(rest.substr(gap), gemma4_tags::kCallClose, {});
   if (close.kind == TagMatch::kPartial && gap < rest.size() && !last_) return Progress::kWait;
   const bool opens = rest.substr(gap).starts_with('{');
   if (!is_name(name) || !(opens || close.kind == TagMatch::kFull)) {
-    content(kCallOpen, out);
+    content(gemma4_tags::kCallOpen, out);
     return become(State::kText, 0);
   }
   space_.clear();
@@ -149,15 +144,17 @@ Gemma4Parser::Progress Gemma4Parser::step_key(std::vector<AnswerEvent>& out) {
   const size_t space = held_.find_first_not_of(" \t\r\n\f\v,");
   held_.erase(0, std::min(space, held_.size()));
   if (held_.empty()) return Progress::kWait;
-  const TagMatch close = match_tag(held_, kCallClose, {});
+  const TagMatch close = match_tag(held_, gemma4_tags::kCallClose, {});
   if (held_[0] == '}' || close.kind == TagMatch::kFull) {
     end_call(out);
     return become(State::kAfter, held_[0] == '}' ? 1 : 0);
   }
-  size_t from = held_.starts_with(kQuote) ? held_.find(kQuote, kQuote.size()) : 0;
-  if (!held_.starts_with(kQuote) && held_[0] == '"') from = held_.find('"', 1);
+  size_t from = held_.starts_with(gemma4_tags::kQuote)
+                    ? held_.find(gemma4_tags::kQuote, gemma4_tags::kQuote.size())
+                    : 0;
+  if (!held_.starts_with(gemma4_tags::kQuote) && held_[0] == '"') from = held_.find('"', 1);
   const size_t end = from == std::string::npos ? from : held_.find_first_of(":},", from);
-  const size_t call_end = held_.find(kCallClose);
+  const size_t call_end = held_.find(gemma4_tags::kCallClose);
   if (call_end < end) return become(State::kKey, call_end);
   if (end == std::string::npos) return Progress::kWait;
   if (held_[end] != ':') return become(State::kKey, end);  // a key without a value
@@ -174,7 +171,7 @@ Gemma4Parser::Progress Gemma4Parser::step_key(std::vector<AnswerEvent>& out) {
 Gemma4Parser::Progress Gemma4Parser::step_value_start(std::vector<AnswerEvent>& out) {
   held_.erase(0, space_at(held_));
   if (held_.empty()) return Progress::kWait;
-  const TagMatch quote = match_tag(held_, kQuote, {});
+  const TagMatch quote = match_tag(held_, gemma4_tags::kQuote, {});
   if (quote.kind == TagMatch::kPartial && !last_) return Progress::kWait;
   const bool streams = quote.kind == TagMatch::kFull && !waits_ &&
                        (repeated_ || schemas_.type_of(name_, key_).is_plain_string());
@@ -185,7 +182,7 @@ Gemma4Parser::Progress Gemma4Parser::step_value_start(std::vector<AnswerEvent>& 
 
 Gemma4Parser::Progress Gemma4Parser::step_string(std::vector<AnswerEvent>& out) {
   const size_t tag = std::min(held_.find('<'), held_.size());
-  const TagMatch quote = match_tag(std::string_view(held_).substr(tag), kQuote, {});
+  const TagMatch quote = match_tag(std::string_view(held_).substr(tag), gemma4_tags::kQuote, {});
   const bool ends = tag < held_.size() && quote.kind == TagMatch::kFull;
   const bool waits = tag < held_.size() && quote.kind == TagMatch::kPartial && !last_;
   const size_t shown = ends || waits ? tag : std::min(tag + 1, held_.size());
@@ -206,8 +203,8 @@ Gemma4Parser::Progress Gemma4Parser::step_value(std::vector<AnswerEvent>& out) {
   bool ended = false, waits = false;
   while (at < held_.size() && !ended && !waits) {
     const std::string_view rest = std::string_view(held_).substr(at);
-    const TagMatch quote = string_ == kJsonString ? TagMatch{} : match_tag(rest, kQuote, {});
-    const TagMatch close = string_ == kNoString ? match_tag(rest, kCallClose, {}) : TagMatch{};
+    const TagMatch quote = string_ == kJsonString ? TagMatch{} : match_tag(rest, gemma4_tags::kQuote, {});
+    const TagMatch close = string_ == kNoString ? match_tag(rest, gemma4_tags::kCallClose, {}) : TagMatch{};
     waits = (quote.kind == TagMatch::kPartial || close.kind == TagMatch::kPartial) && !last_;
     ended = close.kind == TagMatch::kFull || (string_ == kNoString && depth_ == 0 && ends_value(rest[0]));
     if (waits || ended) break;

@@ -12,11 +12,9 @@ namespace ft {
 
 namespace {
 
-using gemma4_tags::kQuote;
+constexpr int kMaxNesting = 100;
 
-constexpr int kMaxDepth = 100;
-
-std::string_view trimmed(std::string_view text) {
+std::string_view trimmed_value(std::string_view text) {
   const size_t first = std::min(text.find_first_not_of(kTagSpace), text.size());
   text.remove_prefix(first);
   return text.substr(0, text.find_last_not_of(kTagSpace) + 1);
@@ -37,12 +35,12 @@ class Reader {
   /// Appends the JSON of the next value; false if there is none.
   bool value(std::string& out, int depth) {
     skip_space();
-    if (depth > kMaxDepth) return false;
-    if (eat(kQuote)) return string(kQuote, out);
+    if (depth > kMaxNesting) return false;
+    if (eat(gemma4_tags::kQuote)) return string(gemma4_tags::kQuote, out);
     if (rest_.starts_with('"') && json_string(out)) return true;
     if (eat("{")) return list('}', out, depth);
     if (eat("[")) return list(']', out, depth);
-    const std::string_view bare = trimmed(take_until(",}]"));
+    const std::string_view bare = trimmed_value(take_until(",}]"));
     if (bare.empty()) return false;
     if (cut_ && rest_.empty()) {  // it may be the beginning of anything
       if (is_literal(bare)) out += bare;
@@ -108,10 +106,10 @@ class Reader {
 
   bool key(std::string& out) {
     skip_space();
-    if (eat(kQuote)) {
-      string(kQuote, out);
+    if (eat(gemma4_tags::kQuote)) {
+      string(gemma4_tags::kQuote, out);
     } else if (!rest_.starts_with('"') || !json_string(out)) {
-      out += json_quoted(trimmed(take_until(":,}")));
+      out += json_quoted(trimmed_value(take_until(":,}")));
     }
     skip_space();
     return eat(":");
@@ -151,22 +149,22 @@ class Reader {
 }  // namespace
 
 std::string json_of_gemma4_value(std::string_view text, const ParameterType& type) {
-  const std::string_view bare = trimmed(text);
-  if (bare.starts_with(kQuote)) {
-    std::string_view inside = bare.substr(kQuote.size());
-    inside = inside.substr(0, inside.find(kQuote));
+  const std::string_view bare = trimmed_value(text);
+  if (bare.starts_with(gemma4_tags::kQuote)) {
+    std::string_view inside = bare.substr(gemma4_tags::kQuote.size());
+    inside = inside.substr(0, inside.find(gemma4_tags::kQuote));
     return type.allows(JsonKind::kString) ? json_quoted(inside) : json_of_parameter(inside, type);
   }
   const bool nested = bare.starts_with('{') || bare.starts_with('[') || bare.starts_with('"');
   std::string json;
   Reader reader(bare);
-  if (nested && reader.value(json, 1) && reader.done() && is_json(json, kMaxDepth + 1)) return json;
+  if (nested && reader.value(json, 1) && reader.done() && is_json(json, kMaxNesting + 1)) return json;
   return type.is_anything() && is_literal(bare) ? std::string(bare) : json_of_parameter(bare, type);
 }
 
 std::string cut_json_of_gemma4_value(std::string_view text, const ParameterType& type) {
-  const std::string_view begun = trimmed(text);
-  if (begun.starts_with(kQuote) && !type.allows(JsonKind::kString)) return {};
+  const std::string_view begun = trimmed_value(text);
+  if (begun.starts_with(gemma4_tags::kQuote) && !type.allows(JsonKind::kString)) return {};
   std::string json;
   if (!Reader(begun, true).value(json, 1)) json.clear();
   return json;

@@ -11,50 +11,68 @@
 namespace ft {
 namespace {
 
-using namespace glm4_moe_tags;
-
 // GLM-4.5 and 4.6 write a line's end between the tags, 4.7 does not.
 constexpr std::string_view kLine = "(\"\\n\")?";
-constexpr ArgumentTags kArgumentTags = {kKeyOpen,    kKeyClose, "(\"\\n\")? \"<arg_value>\"",
-                                        kValueClose, "",        kLine};
-constexpr std::string_view kOpenings[] = {kCallOpen};
+constexpr ArgumentTags kGlm4MoeArgumentTags = {glm4_moe_tags::kKeyOpen,
+                                               glm4_moe_tags::kKeyClose,
+                                               "(\"\\n\")? \"<arg_value>\"",
+                                               glm4_moe_tags::kValueClose,
+                                               "",
+                                               kLine};
+constexpr std::string_view kGlm4MoeOpenings[] = {glm4_moe_tags::kCallOpen};
 
-Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+Result<CallBody> glm4_moe_call_body(const ToolFunction& function, const std::string& prefix,
+                                    std::string& lark) {
   FT_TRY(check_name(function.name, "function", "<>\n"));
-  FT_ASSIGN(CallBody body, tagged_arguments(function, kArgumentTags, prefix, lark));
+  FT_ASSIGN(CallBody body, tagged_arguments(function, kGlm4MoeArgumentTags, prefix, lark));
   body.expression = fmt::format("{} {} {}", json_quoted(function.name), kLine, body.expression);
   return body;
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
-  const std::string text = lark_of(format, prefix + "_text", kValueClose, lark);
-  return fmt::format("{} {} {} {} {} {}", json_quoted(tool), kLine,
-                     json_quoted(fmt::format("{}{}{}", kKeyOpen, kTextParameter, kKeyClose)),
-                     kArgumentTags.into, text, kLine);
+Result<std::string> glm4_moe_text_body(const std::string& tool, const TextFormat& format,
+                                       const std::string& prefix, std::string& lark) {
+  const std::string text = lark_of(format, prefix + "_text", glm4_moe_tags::kValueClose, lark);
+  return fmt::format(
+      "{} {} {} {} {} {}", json_quoted(tool), kLine,
+      json_quoted(fmt::format("{}{}{}", glm4_moe_tags::kKeyOpen, kTextParameter, glm4_moe_tags::kKeyClose)),
+      kGlm4MoeArgumentTags.into, text, kLine);
 }
 
-std::string shared_rules() { return tagged_text_rule(kArgumentTags); }
+std::string glm4_moe_shared_rules() { return tagged_text_rule(kGlm4MoeArgumentTags); }
 
-std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
+std::unique_ptr<ToolParser> glm4_moe_make_parser(ToolSchemas schemas) {
   return std::make_unique<Glm4MoeParser>(std::move(schemas));
 }
 
-constexpr std::string_view kSpecialTokens[] = {"<think>", "</think>", kCallOpen,  kCallClose,
-                                               kKeyOpen,  kKeyClose,  kValueOpen, kValueClose};
+constexpr std::string_view kGlm4MoeSpecialTokens[] = {"<think>",
+                                                      "</think>",
+                                                      glm4_moe_tags::kCallOpen,
+                                                      glm4_moe_tags::kCallClose,
+                                                      glm4_moe_tags::kKeyOpen,
+                                                      glm4_moe_tags::kKeyClose,
+                                                      glm4_moe_tags::kValueOpen,
+                                                      glm4_moe_tags::kValueClose};
 
 }  // namespace
 
-constinit const ChatFormat kGlm4MoeFormat = {
-    "glm4_moe",
-    {"<think>", "</think>", "\n"},
-    {kCallOpen, kCallClose, {}, kOpenings, make_parser, call_body, shared_rules, "\n", {}, text_body},
-    {},
-    kSpecialTokens};
+constinit const ChatFormat kGlm4MoeFormat = {"glm4_moe",
+                                             {"<think>", "</think>", "\n"},
+                                             {glm4_moe_tags::kCallOpen,
+                                              glm4_moe_tags::kCallClose,
+                                              {},
+                                              kGlm4MoeOpenings,
+                                              glm4_moe_make_parser,
+                                              glm4_moe_call_body,
+                                              glm4_moe_shared_rules,
+                                              "\n",
+                                              {},
+                                              glm4_moe_text_body},
+                                             {},
+                                             kGlm4MoeSpecialTokens};
 
 bool is_glm4_moe_template(std::string_view source) {
   const auto has = [&](std::string_view part) { return source.find(part) != std::string_view::npos; };
-  return has(kCallOpen) && has(kKeyOpen);
+  return has(glm4_moe_tags::kCallOpen) && has(glm4_moe_tags::kKeyOpen);
 }
 
 }  // namespace ft

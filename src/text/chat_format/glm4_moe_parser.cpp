@@ -10,8 +10,6 @@
 namespace ft {
 namespace {
 
-using namespace glm4_moe_tags;
-
 struct Found {
   std::string_view tag;  // empty: none
   bool undecided = false;
@@ -86,8 +84,8 @@ Glm4MoeParser::Progress Glm4MoeParser::step_text(std::vector<AnswerEvent>& out) 
     from = tag;
     const std::string_view rest = std::string_view(held_).substr(from);
     if (rest.empty()) break;
-    const Found open = find_tag(rest, {kCallOpen});
-    if (!open.tag.empty()) return become(State::kName, from + kCallOpen.size());
+    const Found open = find_tag(rest, {glm4_moe_tags::kCallOpen});
+    if (!open.tag.empty()) return become(State::kName, from + glm4_moe_tags::kCallOpen.size());
     if (open.undecided && !last_) break;
     content(rest.substr(0, 1), out);
     ++from;
@@ -106,7 +104,7 @@ Glm4MoeParser::Progress Glm4MoeParser::step_name(std::vector<AnswerEvent>& out) 
   if (end != std::string_view::npos && !too_long && end > begin) {
     const std::string_view name = trimmed(all.substr(begin, end - begin));
     const size_t next = std::min(all.find_first_not_of(kTagSpace, end), all.size());
-    const Found tag = find_tag(all.substr(next), {kKeyOpen, kCallClose});
+    const Found tag = find_tag(all.substr(next), {glm4_moe_tags::kKeyOpen, glm4_moe_tags::kCallClose});
     const bool known = schemas_.has_tool(name);
     const bool waits = next == all.size() ? next - end <= kMaxTagGap : tag.undecided;
     if (!known && tag.tag.empty() && waits && !last_) return Progress::kWait;
@@ -116,18 +114,20 @@ Glm4MoeParser::Progress Glm4MoeParser::step_name(std::vector<AnswerEvent>& out) 
       return become(State::kBody, end);
     }
   }
-  content(kCallOpen, out);
+  content(glm4_moe_tags::kCallOpen, out);
   return become(State::kText, 0);
 }
 
 Glm4MoeParser::Progress Glm4MoeParser::step_body(std::vector<AnswerEvent>& out) {
   held_.erase(0, std::min(held_.find('<'), held_.size()));  // white space, or text outside every grammar
   if (held_.empty()) return Progress::kWait;
-  const Found found = find_tag(held_, {kKeyOpen, kCallClose, kCallOpen});
-  if (found.tag == kKeyOpen) return become(State::kKey, kKeyOpen.size());
+  const Found found =
+      find_tag(held_, {glm4_moe_tags::kKeyOpen, glm4_moe_tags::kCallClose, glm4_moe_tags::kCallOpen});
+  if (found.tag == glm4_moe_tags::kKeyOpen) return become(State::kKey, glm4_moe_tags::kKeyOpen.size());
   if (!found.tag.empty()) {  // another call: the end of this one is missing
     end_call(out);
-    return become(State::kText, found.tag == kCallClose ? kCallClose.size() : 0);
+    return become(State::kText,
+                  found.tag == glm4_moe_tags::kCallClose ? glm4_moe_tags::kCallClose.size() : 0);
   }
   if (found.undecided && !last_) return Progress::kWait;
   held_.erase(0, 1);
@@ -147,10 +147,11 @@ Glm4MoeParser::Progress Glm4MoeParser::step_key() {
 Glm4MoeParser::Progress Glm4MoeParser::step_after_key(std::vector<AnswerEvent>& out) {
   held_.erase(0, std::min(held_.find('<'), held_.size()));
   if (held_.empty()) return Progress::kWait;
-  const Found found = find_tag(held_, {kValueOpen, kKeyOpen, kCallClose, kCallOpen});
-  if (found.tag == kValueOpen) {
+  const Found found = find_tag(held_, {glm4_moe_tags::kValueOpen, glm4_moe_tags::kKeyOpen,
+                                       glm4_moe_tags::kCallClose, glm4_moe_tags::kCallOpen});
+  if (found.tag == glm4_moe_tags::kValueOpen) {
     begin_value(out);
-    return become(State::kValue, kValueOpen.size());
+    return become(State::kValue, glm4_moe_tags::kValueOpen.size());
   }
   if (!found.tag.empty()) return become(State::kBody, 0);
   if (found.undecided && !last_) return Progress::kWait;
@@ -165,10 +166,10 @@ Glm4MoeParser::Progress Glm4MoeParser::step_value(std::vector<AnswerEvent>& out)
     add_value(std::string_view(held_).substr(from, tag - from), out);
     from = tag;
     if (from == held_.size()) break;
-    const Found close = find_tag(std::string_view(held_).substr(from), {kValueClose});
+    const Found close = find_tag(std::string_view(held_).substr(from), {glm4_moe_tags::kValueClose});
     if (!close.tag.empty()) {
       end_value(out);
-      return become(State::kBody, from + kValueClose.size());
+      return become(State::kBody, from + glm4_moe_tags::kValueClose.size());
     }
     if (close.undecided && !last_) break;
     add_value("<", out);

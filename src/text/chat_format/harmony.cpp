@@ -13,11 +13,12 @@ namespace ft {
 
 namespace {
 
-constexpr std::string_view kMarks[] = {
+constexpr std::string_view kHarmonyMarks[] = {
     harmony_tags::kStart,     harmony_tags::kEnd,    harmony_tags::kMessage, harmony_tags::kChannel,
     harmony_tags::kConstrain, harmony_tags::kReturn, harmony_tags::kCall};
 
-Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+Result<CallBody> harmony_call_body(const ToolFunction& function, const std::string& prefix,
+                                   std::string& lark) {
   FT_TRY(check_name(function.name, "function", "<> \t\n"));
   SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
   const std::string arguments = rules.value(function.parameters.root());
@@ -25,13 +26,13 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
   return CallBody{fmt::format("{} head {}", json_quoted(function.name), arguments), rules.unenforced()};
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
+Result<std::string> harmony_text_body(const std::string& tool, const TextFormat& format,
+                                      const std::string& prefix, std::string& lark) {
   FT_TRY(add_json_text_rule(tool, format, prefix, lark));
   return fmt::format("{} head {}_json", json_quoted(tool), prefix);
 }
 
-std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
+std::unique_ptr<ToolParser> harmony_make_parser(ToolSchemas schemas) {
   return std::make_unique<HarmonyParser>(std::move(schemas));
 }
 
@@ -43,18 +44,19 @@ constexpr ReasoningTags reasoning() {
   return tags;
 }
 
-constexpr ToolCallSyntax calls() {
+constexpr ToolCallSyntax harmony_calls() {
   ToolCallSyntax form;
   form.begin = "<|start|>assistant<|channel|>commentary to=functions.";
   form.head = " <|constrain|>json<|message|>";
-  form.parser = make_parser, form.body = call_body, form.text_body = text_body;
+  form.parser = harmony_make_parser, form.body = harmony_call_body, form.text_body = harmony_text_body;
   form.whole_answer = true;
   return form;
 }
 
 }  // namespace
 
-constinit const ChatFormat kHarmonyFormat = {"harmony", reasoning(), calls(), {}, kMarks, true};
+constinit const ChatFormat kHarmonyFormat = {"harmony", reasoning(),   harmony_calls(),
+                                             {},        kHarmonyMarks, true};
 
 bool is_harmony_template(std::string_view source) {
   const auto has = [&](std::string_view part) { return source.find(part) != std::string_view::npos; };

@@ -11,7 +11,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string text_of(const Json& message, const char* key) {
+std::string message_text(const Json& message, const char* key) {
   const auto found = message.find(key);
   return found != message.end() && found->is_string() ? found->get<std::string>() : std::string();
 }
@@ -33,12 +33,13 @@ void join_parts(Json& message) {
 }
 
 void name_reasoning(Json& message) {
-  std::string thinking = text_of(message, "thinking");
+  std::string thinking = message_text(message, "thinking");
   for (const char* key : {"reasoning_content", "reasoning"}) {
-    if (thinking.empty()) thinking = text_of(message, key);
+    if (thinking.empty()) thinking = message_text(message, key);
   }
   const bool calls = message.contains("tool_calls");
-  if (std::string content = text_of(message, "content"); calls && !thinking.empty() && !content.empty()) {
+  if (std::string content = message_text(message, "content");
+      calls && !thinking.empty() && !content.empty()) {
     thinking += "\n\n" + content;
     message["content"] = "";
   }
@@ -57,7 +58,7 @@ Json with_call(const Json& message, std::size_t index) {
 void move_result(const std::string& id, std::vector<Json>& results, Json& to) {
   for (const bool by_id : {true, false}) {
     for (auto at = results.begin(); at != results.end(); ++at) {
-      const std::string own = text_of(*at, "tool_call_id");
+      const std::string own = message_text(*at, "tool_call_id");
       if (by_id ? own.empty() || own != id : !own.empty()) continue;
       to.push_back(std::move(*at));
       results.erase(at);
@@ -86,7 +87,7 @@ Json in_turns(const Json& messages) {
     for (std::size_t call = 0; call < message["tool_calls"].size(); ++call) {
       turns.push_back(with_call(message, call));
       const Json& made = message["tool_calls"][call];
-      move_result(made.is_object() ? text_of(made, "id") : "", results, turns);
+      move_result(made.is_object() ? message_text(made, "id") : "", results, turns);
     }
     for (Json& rest : results) turns.push_back(std::move(rest));
   }

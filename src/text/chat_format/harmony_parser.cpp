@@ -10,8 +10,6 @@ namespace ft {
 
 namespace {
 
-using namespace harmony_tags;
-
 constexpr int kMaxArgumentsDepth = 100;
 constexpr size_t kMaxHeader = 512;  // bytes before <|message|> that are read
 
@@ -21,7 +19,7 @@ struct FoundTag {
 };
 
 template <size_t N>
-FoundTag find_tag(std::string_view text, const std::string_view (&tags)[N]) {
+FoundTag find_mark(std::string_view text, const std::string_view (&tags)[N]) {
   for (size_t at = text.find('<'); at != std::string_view::npos; at = text.find('<', at + 1)) {
     const std::string_view rest = text.substr(at);
     for (const std::string_view tag : tags) {
@@ -50,20 +48,22 @@ std::string_view recipient_of(std::string_view header) {
 }
 
 std::string_view channel_of(std::string_view header) {
-  const size_t at = header.find(kChannel);
-  return at == std::string_view::npos ? std::string_view() : word_at(header, at + kChannel.size());
+  const size_t at = header.find(harmony_tags::kChannel);
+  return at == std::string_view::npos ? std::string_view()
+                                      : word_at(header, at + harmony_tags::kChannel.size());
 }
 
 /// Does a text begin as a header does?
 TagMatch::Kind begins_header(std::string_view text) {
-  constexpr std::string_view kBeginnings[] = {kChannel, kStart, kConstrain, kMessage, "to="};
+  constexpr std::string_view kBeginnings[] = {harmony_tags::kChannel, harmony_tags::kStart,
+                                              harmony_tags::kConstrain, harmony_tags::kMessage, "to="};
   text.remove_prefix(std::min(text.find_first_not_of(kTagSpace), text.size()));
   TagMatch::Kind found = TagMatch::kNone;
   for (const std::string_view begin : kBeginnings) found = std::max(found, match_tag(text, begin, {}).kind);
   return found;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view trimmed_header(std::string_view text) {
   const size_t first = std::min(text.find_first_not_of(kTagSpace), text.size());
   return text.substr(first, text.find_last_not_of(kTagSpace) + 1 - first);
 }
@@ -99,13 +99,13 @@ CallParser::Progress HarmonyParser::step_start() {
 
 /// What is before the last beginning of a message belongs to none.
 CallParser::Progress HarmonyParser::step_header() {
-  constexpr std::string_view kTags[] = {kStart, kMessage};
-  const FoundTag tag = find_tag(held_, kTags);
+  constexpr std::string_view kTags[] = {harmony_tags::kStart, harmony_tags::kMessage};
+  const FoundTag tag = find_mark(held_, kTags);
   if (tag.size == 0) {
     if (held_.size() > 2 * kMaxHeader) held_.erase(0, held_.size() - kMaxHeader);
     return Progress::kWait;
   }
-  if (std::string_view(held_).substr(tag.at).starts_with(kMessage))
+  if (std::string_view(held_).substr(tag.at).starts_with(harmony_tags::kMessage))
     begin_message(std::string_view(held_).substr(0, tag.at));
   held_.erase(0, tag.at + tag.size);
   return Progress::kMore;
@@ -115,8 +115,8 @@ void HarmonyParser::begin_message(std::string_view header) {
   header.remove_prefix(header.size() - std::min(header.size(), kMaxHeader));
   std::string_view recipient = recipient_of(header);
   const std::string_view channel = channel_of(header);
-  const bool function = recipient.starts_with(kFunctions);
-  if (function) recipient.remove_prefix(kFunctions.size());
+  const bool function = recipient.starts_with(harmony_tags::kFunctions);
+  if (function) recipient.remove_prefix(harmony_tags::kFunctions.size());
   name_ = std::string(recipient.substr(0, kMaxCallName));
   const bool called = !schemas_.empty() && !name_.empty() && (function || schemas_.has_tool(name_));
   const bool elsewhere = !recipient.empty() && recipient != "user" && recipient != "assistant";
@@ -130,8 +130,9 @@ void HarmonyParser::begin_body(Kind kind) {
 }
 
 CallParser::Progress HarmonyParser::step_body(std::vector<AnswerEvent>& out) {
-  constexpr std::string_view kTags[] = {kEnd, kCall, kReturn, kStart};
-  const FoundTag tag = find_tag(held_, kTags);
+  constexpr std::string_view kTags[] = {harmony_tags::kEnd, harmony_tags::kCall, harmony_tags::kReturn,
+                                        harmony_tags::kStart};
+  const FoundTag tag = find_mark(held_, kTags);
   add(std::string_view(held_).substr(0, tag.at), out);
   held_.erase(0, tag.at + tag.size);
   if (tag.size == 0) return Progress::kWait;
@@ -153,7 +154,7 @@ void HarmonyParser::add(std::string_view text, std::vector<AnswerEvent>& out) {
 }
 
 void HarmonyParser::end_call(std::vector<AnswerEvent>& out) {
-  const std::string_view written = trimmed(value_);
+  const std::string_view written = trimmed_header(value_);
   const std::string_view arguments = written.empty() ? "{}" : written;
   if (!arguments.starts_with('{') || !is_json(arguments, kMaxArgumentsDepth)) {
     const std::string text = value_;

@@ -15,7 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+Result<CallBody> hermes_call_body(const ToolFunction& function, const std::string& prefix,
+                                  std::string& lark) {
   SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
   const std::string arguments = rules.value(function.parameters.root());
   rules.finish();
@@ -23,8 +24,8 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
   return CallBody{fmt::format("{} {} \"}}\\n\"", json_quoted(head), arguments), rules.unenforced()};
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
+Result<std::string> hermes_text_body(const std::string& tool, const TextFormat& format,
+                                     const std::string& prefix, std::string& lark) {
   FT_TRY(add_json_text_rule(tool, format, prefix, lark));
   const std::string head = fmt::format("\n{{\"name\": {}, \"arguments\": ", json_quoted(tool));
   return fmt::format("{} {}_json \"}}\\n\"", json_quoted(head), prefix);
@@ -32,9 +33,9 @@ Result<std::string> text_body(const std::string& tool, const TextFormat& format,
 
 constexpr ChatFormat of_qwen(ChatFormat format) {
   format.name = "hermes";
-  format.calls.body = call_body;
+  format.calls.body = hermes_call_body;
   format.calls.rules = nullptr;
-  format.calls.text_body = text_body;
+  format.calls.text_body = hermes_text_body;
   return format;
 }
 

@@ -11,7 +11,8 @@ namespace ft {
 
 namespace {
 
-Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+Result<CallBody> llama3_json_call_body(const ToolFunction& function, const std::string& prefix,
+                                       std::string& lark) {
   SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
   const std::string parameters = rules.value(function.parameters.root());
   rules.finish();
@@ -19,32 +20,34 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
   return CallBody{fmt::format("{} {}", json_quoted(head), parameters), rules.unenforced()};
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
+Result<std::string> llama3_json_text_body(const std::string& tool, const TextFormat& format,
+                                          const std::string& prefix, std::string& lark) {
   FT_TRY(add_json_text_rule(tool, format, prefix, lark));
   const std::string head = fmt::format("{}, \"parameters\": ", json_quoted(tool));
   return fmt::format("{} {}_json", json_quoted(head), prefix);
 }
 
-std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
+std::unique_ptr<ToolParser> llama3_json_make_parser(ToolSchemas schemas) {
   return std::make_unique<Llama3JsonParser>(std::move(schemas));
 }
 
-constexpr std::string_view kOpenings[] = {"{\"name\""};
-constexpr std::string_view kSpecialTokens[] = {Llama3JsonParser::kTag};
+constexpr std::string_view kLlama3JsonOpenings[] = {"{\"name\""};
+constexpr std::string_view kLlama3JsonSpecialTokens[] = {Llama3JsonParser::kTag};
 
-constexpr ToolCallSyntax calls() {
+constexpr ToolCallSyntax llama3_json_calls() {
   ToolCallSyntax form;
   form.begin = "{\"name\": ", form.end = "}";
-  form.openings = kOpenings;
-  form.parser = make_parser, form.body = call_body, form.text_body = text_body;
+  form.openings = kLlama3JsonOpenings;
+  form.parser = llama3_json_make_parser, form.body = llama3_json_call_body,
+  form.text_body = llama3_json_text_body;
   form.whole_answer = true;
   return form;
 }
 
 }  // namespace
 
-constinit const ChatFormat kLlama3JsonFormat = {"llama3_json", {}, calls(), {}, kSpecialTokens};
+constinit const ChatFormat kLlama3JsonFormat = {
+    "llama3_json", {}, llama3_json_calls(), {}, kLlama3JsonSpecialTokens};
 
 bool is_llama3_json_template(std::string_view source) {
   const auto has = [&](std::string_view part) { return source.find(part) != std::string_view::npos; };

@@ -12,32 +12,32 @@ namespace ft {
 
 namespace {
 
-using qwen3_5_tags::kParameterClose;
-using qwen3_5_tags::kParameterOpen;
+constexpr std::string_view kQwen3_5Openings[] = {qwen3_5_tags::kCallOpen, qwen3_5_tags::kFunctionOpen};
 
-constexpr std::string_view kOpenings[] = {qwen3_5_tags::kCallOpen, qwen3_5_tags::kFunctionOpen};
+constexpr ArgumentTags kQwen3_5ArgumentTags = {qwen3_5_tags::kParameterOpen,  ">\n", "",
+                                               qwen3_5_tags::kParameterClose, "\n",  "\"\\n\""};
 
-constexpr ArgumentTags kArgumentTags = {kParameterOpen, ">\n", "", kParameterClose, "\n", "\"\\n\""};
-
-Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+Result<CallBody> qwen3_5_call_body(const ToolFunction& function, const std::string& prefix,
+                                   std::string& lark) {
   FT_TRY(check_name(function.name, "function", "<>\n"));
-  FT_ASSIGN(CallBody body, tagged_arguments(function, kArgumentTags, prefix, lark));
+  FT_ASSIGN(CallBody body, tagged_arguments(function, kQwen3_5ArgumentTags, prefix, lark));
   const std::string head = json_quoted(fmt::format("\n{}{}>\n", qwen3_5_tags::kFunctionOpen, function.name));
   body.expression = fmt::format("{} {} \"{}\\n\"", head, body.expression, qwen3_5_tags::kFunctionClose);
   return body;
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
-  const std::string head = json_quoted(
-      fmt::format("\n{}{}>\n{}{}>\n", qwen3_5_tags::kFunctionOpen, tool, kParameterOpen, kTextParameter));
-  const std::string text = lark_of(format, prefix + "_text", fmt::format("\n{}", kParameterClose), lark);
+Result<std::string> qwen3_5_text_body(const std::string& tool, const TextFormat& format,
+                                      const std::string& prefix, std::string& lark) {
+  const std::string head = json_quoted(fmt::format("\n{}{}>\n{}{}>\n", qwen3_5_tags::kFunctionOpen, tool,
+                                                   qwen3_5_tags::kParameterOpen, kTextParameter));
+  const std::string text =
+      lark_of(format, prefix + "_text", fmt::format("\n{}", qwen3_5_tags::kParameterClose), lark);
   return fmt::format("{} {} \"\\n{}\\n\"", head, text, qwen3_5_tags::kFunctionClose);
 }
 
-std::string shared_rules() { return tagged_text_rule(kArgumentTags); }
+std::string qwen3_5_shared_rules() { return tagged_text_rule(kQwen3_5ArgumentTags); }
 
-std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
+std::unique_ptr<ToolParser> qwen3_5_make_parser(ToolSchemas schemas) {
   return std::make_unique<Qwen35Parser>(std::move(schemas));
 }
 
@@ -51,20 +51,20 @@ constinit const ChatFormat kQwen35Format = {"qwen3_5",
                                             {qwen3_5_tags::kCallOpen,
                                              qwen3_5_tags::kCallClose,
                                              qwen3_5_tags::kFunctionOpen,
-                                             kOpenings,
-                                             make_parser,
-                                             call_body,
-                                             shared_rules,
+                                             kQwen3_5Openings,
+                                             qwen3_5_make_parser,
+                                             qwen3_5_call_body,
+                                             qwen3_5_shared_rules,
                                              "\n",
                                              {},
-                                             text_body},
+                                             qwen3_5_text_body},
                                             kMiddle};
 
 constinit const ChatFormat kQwen35FormatWithoutGrammar = {
     "qwen3_5 without a grammar of calls",
     kReasoning,
-    {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kOpenings, make_parser,
-     nullptr, nullptr},
+    {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kQwen3_5Openings,
+     qwen3_5_make_parser, nullptr, nullptr},
     kMiddle};
 
 bool is_qwen3_5_template(std::string_view source) {

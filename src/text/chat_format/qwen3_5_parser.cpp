@@ -13,17 +13,10 @@ namespace ft {
 
 namespace {
 
-using qwen3_5_tags::kCallClose;
-using qwen3_5_tags::kCallOpen;
-using qwen3_5_tags::kFunctionClose;
-using qwen3_5_tags::kFunctionOpen;
-using qwen3_5_tags::kParameterClose;
-using qwen3_5_tags::kParameterOpen;
-
 constexpr size_t kMaxNameBytes = kMaxCallName;
 constexpr int kMaxHermesTries = 16;  // "</tool_call>" in the strings of one JSON call
 
-size_t space_at(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
+size_t next_space(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
 
 /// The size of a name that ends at `end`, cut before the character that crosses the limit.
 size_t name_size(std::string_view text, size_t end) {
@@ -39,20 +32,21 @@ struct ValueEnd {
 ValueEnd match_value_end(std::string_view text, bool last) {
   const size_t newline = text.starts_with('\n') ? 1 : 0;
   const std::string_view tag = text.substr(newline);
-  const TagMatch close = match_tag(tag, kParameterClose, {});
+  const TagMatch close = match_tag(tag, qwen3_5_tags::kParameterClose, {});
   if (close.kind != TagMatch::kFull) {
     return {last ? TagMatch::kNone : close.kind, 0};
   }
   const size_t size = newline + close.size;
   bool partial = false;
-  for (const std::string_view next : {kParameterOpen, kFunctionClose, kCallClose}) {
-    const TagMatch match = match_tag(tag, kParameterClose, next);
+  for (const std::string_view next :
+       {qwen3_5_tags::kParameterOpen, qwen3_5_tags::kFunctionClose, qwen3_5_tags::kCallClose}) {
+    const TagMatch match = match_tag(tag, qwen3_5_tags::kParameterClose, next);
     if (match.kind == TagMatch::kFull) {
       return {TagMatch::kFull, size};
     }
     partial = partial || match.kind == TagMatch::kPartial;
   }
-  if (last && space_at(text.substr(size)) == text.size() - size) {
+  if (last && next_space(text.substr(size)) == text.size() - size) {
     return {TagMatch::kFull, size};
   }
   return {partial && !last ? TagMatch::kPartial : TagMatch::kNone, 0};
@@ -95,7 +89,7 @@ void Qwen35Parser::finish_cut(std::vector<AnswerEvent>& out) {
   }
   bool open = state_ == State::kValue;
   const size_t newline = held_.starts_with('\n') ? 1 : 0;
-  if (open && std::string_view(held_).substr(newline).starts_with(kParameterClose)) {
+  if (open && std::string_view(held_).substr(newline).starts_with(qwen3_5_tags::kParameterClose)) {
     end_value(out);
     open = false;
   }
@@ -140,14 +134,14 @@ Qwen35Parser::Progress Qwen35Parser::step_text(std::vector<AnswerEvent>& out) {
     if (rest.empty()) {
       break;
     }
-    const TagMatch open = match_tag(rest, kCallOpen, {});
+    const TagMatch open = match_tag(rest, qwen3_5_tags::kCallOpen, {});
     if (open.kind == TagMatch::kFull) {
       return become(State::kCallStart, from + open.size);
     }
     bool undecided = open.kind == TagMatch::kPartial;
     if (known_bare_call(rest, undecided)) {
       space_.clear();
-      return become(State::kName, from + kFunctionOpen.size());
+      return become(State::kName, from + qwen3_5_tags::kFunctionOpen.size());
     }
     if (undecided && !last_) {
       break;
@@ -162,7 +156,7 @@ Qwen35Parser::Progress Qwen35Parser::step_text(std::vector<AnswerEvent>& out) {
 /// <function=NAME> without <tool_call>, for a tool of the request. `undecided` is set if more text may
 /// decide.
 bool Qwen35Parser::known_bare_call(std::string_view text, bool& undecided) const {
-  const TagMatch open = match_tag(text, kFunctionOpen, {});
+  const TagMatch open = match_tag(text, qwen3_5_tags::kFunctionOpen, {});
   undecided = undecided || open.kind == TagMatch::kPartial;
   if (open.kind != TagMatch::kFull) {
     return false;
@@ -178,9 +172,9 @@ bool Qwen35Parser::known_bare_call(std::string_view text, bool& undecided) const
 
 /// Handles the text after <tool_call>, where held_ begins. Text that is not a call is shown with the tag.
 Qwen35Parser::Progress Qwen35Parser::step_call_start(std::vector<AnswerEvent>& out) {
-  const size_t space = space_at(held_);
+  const size_t space = next_space(held_);
   const std::string_view rest = std::string_view(held_).substr(space);
-  const TagMatch function = match_tag(rest, kFunctionOpen, {});
+  const TagMatch function = match_tag(rest, qwen3_5_tags::kFunctionOpen, {});
   if (function.kind == TagMatch::kFull) {
     space_.clear();
     return become(State::kName, space + function.size);
@@ -193,7 +187,7 @@ Qwen35Parser::Progress Qwen35Parser::step_call_start(std::vector<AnswerEvent>& o
   if (function.kind == TagMatch::kPartial && space <= kMaxTagGap && !last_) {
     return Progress::kWait;
   }
-  content(kCallOpen, out);
+  content(qwen3_5_tags::kCallOpen, out);
   return become(State::kText, 0);
 }
 
@@ -205,7 +199,7 @@ Qwen35Parser::Progress Qwen35Parser::step_name(std::vector<AnswerEvent>& out) {
   }
   const size_t size = name_size(held_, end);
   std::string_view name = std::string_view(held_).substr(0, size);
-  name.remove_prefix(space_at(name));
+  name.remove_prefix(next_space(name));
   begin_call(name.substr(0, name.find_last_not_of(kTagSpace) + 1), out);
   return become(State::kBody, size < held_.size() && held_[size] == '>' ? size + 1 : size);
 }
@@ -215,17 +209,18 @@ Qwen35Parser::Progress Qwen35Parser::step_body(std::vector<AnswerEvent>& out) {
   if (held_.empty()) {
     return Progress::kWait;
   }
-  const TagMatch parameter = match_tag(held_, kParameterOpen, {});
+  const TagMatch parameter = match_tag(held_, qwen3_5_tags::kParameterOpen, {});
   if (parameter.kind == TagMatch::kFull) {
     return become(State::kKey, parameter.size);
   }
-  const TagMatch close = match_tag(held_, kFunctionClose, {});
+  const TagMatch close = match_tag(held_, qwen3_5_tags::kFunctionClose, {});
   if (close.kind == TagMatch::kFull) {
     end_call(out);
     return become(State::kAfter, close.size);
   }
   bool undecided = parameter.kind == TagMatch::kPartial || close.kind == TagMatch::kPartial;
-  for (const std::string_view next : {kCallClose, kFunctionOpen, kCallOpen}) {  // </function> is missing
+  for (const std::string_view next : {qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen,
+                                      qwen3_5_tags::kCallOpen}) {  // </function> is missing
     const TagMatch match = match_tag(held_, next, {});
     if (match.kind == TagMatch::kFull) {
       end_call(out);
@@ -247,7 +242,7 @@ Qwen35Parser::Progress Qwen35Parser::step_key(std::vector<AnswerEvent>& out) {
   }
   const size_t size = name_size(held_, end);
   std::string_view key = std::string_view(held_).substr(0, size);
-  key.remove_prefix(space_at(key));
+  key.remove_prefix(next_space(key));
   key_ = key.substr(0, key.find_last_not_of(kTagSpace) + 1);
   value_begun_ = false;
   begin_value(out);
@@ -292,10 +287,10 @@ Qwen35Parser::Progress Qwen35Parser::step_value(std::vector<AnswerEvent>& out) {
 
 /// Handles the text after a function: the block's end, another function, or content.
 Qwen35Parser::Progress Qwen35Parser::step_after() {
-  const size_t space = space_at(held_);
+  const size_t space = next_space(held_);
   const std::string_view rest = std::string_view(held_).substr(space);
-  const TagMatch close = match_tag(rest, kCallClose, {});
-  const TagMatch function = match_tag(rest, kFunctionOpen, {});
+  const TagMatch close = match_tag(rest, qwen3_5_tags::kCallClose, {});
+  const TagMatch function = match_tag(rest, qwen3_5_tags::kFunctionOpen, {});
   if (close.kind == TagMatch::kFull) {
     return become(State::kText, space + close.size);
   }
@@ -311,16 +306,16 @@ Qwen35Parser::Progress Qwen35Parser::step_after() {
 
 Qwen35Parser::Progress Qwen35Parser::step_hermes(std::vector<AnswerEvent>& out) {
   while (hermes_tries_ < kMaxHermesTries) {
-    const size_t close = held_.find(kCallClose, hermes_seen_);
+    const size_t close = held_.find(qwen3_5_tags::kCallClose, hermes_seen_);
     if (close == std::string::npos) {
-      hermes_seen_ = held_.size() - std::min(held_.size(), kCallClose.size() - 1);
+      hermes_seen_ = held_.size() - std::min(held_.size(), qwen3_5_tags::kCallClose.size() - 1);
       break;
     }
     ++hermes_tries_;
     if (hermes_call(std::string_view(held_).substr(0, close), out)) {
-      return become(State::kText, close + kCallClose.size());
+      return become(State::kText, close + qwen3_5_tags::kCallClose.size());
     }
-    hermes_seen_ = close + kCallClose.size();
+    hermes_seen_ = close + qwen3_5_tags::kCallClose.size();
   }
   if (!last_ && hermes_tries_ < kMaxHermesTries) {
     return Progress::kWait;
@@ -328,7 +323,7 @@ Qwen35Parser::Progress Qwen35Parser::step_hermes(std::vector<AnswerEvent>& out) 
   if (last_ && hermes_call(held_, out)) {
     return become(State::kText, held_.size());
   }
-  content(kCallOpen, out);
+  content(qwen3_5_tags::kCallOpen, out);
   return become(State::kText, 0);
 }
 
