@@ -43,18 +43,26 @@ if(FORETOKEN_FUZZ)
   add_custom_target(fuzzers COMMENT "Every fuzz target, into fuzz/ of the build folder")
 endif()
 
-# The thread sanitizer's library defines operators new that a program cannot replace. Its build omits sources
-# that define their own to count allocations or to make them fail. They do not test races.
-function(ft_drop_own_new sources)
-  if(FORETOKEN_SANITIZE MATCHES "thread")
-    foreach(source ${${sources}})
-      file(STRINGS ${source} own_new REGEX "void\\* operator new|tests/counted_allocations\\.h")
-      if(own_new)
-        list(REMOVE_ITEM ${sources} ${source})
-      endif()
-    endforeach()
-    set(${sources} ${${sources}} PARENT_SCOPE)
-  endif()
+# The preset release compiles several sources of a target as one (CMAKE_UNITY_BUILD): headers are read and
+# templates instantiated once for all of them. So the names in the anonymous namespaces of a floor differ, and
+# the namespace of a test has the name of its file. These sources are still compiled alone:
+function(ft_alone)
+  set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+endfunction()
+
+# Sources that define their own operators new, to count allocations or to make them fail, are compiled alone.
+# The library of the thread sanitizer defines operators that a program cannot replace, so its build omits such
+# sources. They do not test races.
+function(ft_own_new sources)
+  foreach(source ${${sources}})
+    file(STRINGS ${source} own_new REGEX "void\\* operator new|tests/counted_allocations\\.h")
+    if(own_new AND FORETOKEN_SANITIZE MATCHES "thread")
+      list(REMOVE_ITEM ${sources} ${source})
+    elseif(own_new)
+      ft_alone(${source})
+    endif()
+  endforeach()
+  set(${sources} ${${sources}} PARENT_SCOPE)
 endfunction()
 
 # A test's own code is compiled faster than optimised; what it tests is optimised as the product is.
@@ -70,7 +78,7 @@ function(ft_floor name)
   set(tests ${sources})
   list(FILTER tests INCLUDE REGEX "_test\\.cpp$")
   list(APPEND tests ${ARG_TEST_SOURCES})
-  ft_drop_own_new(tests)
+  ft_own_new(tests)
   set(fuzzers ${sources})
   list(FILTER fuzzers INCLUDE REGEX "_fuzz\\.cpp$")
   list(FILTER sources EXCLUDE REGEX "_(test|fuzz)\\.cpp$")

@@ -51,7 +51,7 @@ std::span<const std::byte> kernel_bytes() { return {ft_cuda_kernels, ft_cuda_ker
 }  // namespace ft::cuda
 ]=])
 set_source_files_properties(${CMAKE_CURRENT_BINARY_DIR}/kernel_bytes.cpp PROPERTIES
-                            OBJECT_DEPENDS ${cuda_bytes})
+                            OBJECT_DEPENDS ${cuda_bytes} SKIP_UNITY_BUILD_INCLUSION ON)
 list(REMOVE_ITEM backend_sources ${CMAKE_CURRENT_SOURCE_DIR}/cuda/no_kernels.cpp)
 list(APPEND backend_sources ${CMAKE_CURRENT_BINARY_DIR}/kernel_bytes.cpp)
 
