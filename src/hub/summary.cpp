@@ -151,8 +151,8 @@ std::set<std::string> weight_files(const std::string& directory, std::set<std::s
 std::string content_name(const fs::path& path, const struct stat& facts) {
   std::error_code failed;
   std::string target = fs::read_symlink(path, failed).filename().string();
-  constexpr std::size_t kSha256Digits = 64;
-  if (!failed && is_hex(target, kSha256Digits)) return target;
+  constexpr std::size_t kDigits = 64;
+  if (!failed && is_hex(target, kDigits)) return target;
   constexpr std::int64_t kSecond = 1'000'000'000;
   return fmt::format("{}.{}", modified_ns(facts) / kSecond, modified_ns(facts) % kSecond);
 }

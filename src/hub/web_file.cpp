@@ -112,8 +112,9 @@ class Client {
       curl_.getinfo(handle_, CURLINFO_TOTAL_TIME_T, &spent_us);
       left_ms = std::max<std::int64_t>(1, left_ms - spent_us / 1000);
       if (next.empty()) return std::move(fetch_.body);
-      if (hop == kMaxRedirects)
-        return Error{Code::kInvalid, fmt::format("the address redirects more than {} times", kMaxRedirects)};
+      if (hop == kMaxFileRedirects)
+        return Error{Code::kInvalid,
+                     fmt::format("the address redirects more than {} times", kMaxFileRedirects)};
       if (url.starts_with("https:") && !next.starts_with("https:"))
         return Error{Code::kInvalid, "the address redirects from https to another scheme"};
       url = std::move(next);

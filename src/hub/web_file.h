@@ -4,7 +4,7 @@
 // connect elsewhere. Cookies and credentials are never sent.
 //   size       at most WebFileLimits::bytes, also if the answer announces less
 //   time       of all redirects together
-//   redirects  at most kMaxRedirects, http and https only, never from https to http
+//   redirects  at most kMaxFileRedirects, http and https only, never from https to http
 // Thread-safe; the calling thread waits. Errors: kInvalid, with a sentence for the client that names the host
 // and nothing about the network; kUnsupported without libcurl.
 #pragma once
@@ -19,7 +19,7 @@
 
 namespace ft::hub {
 
-inline constexpr int kMaxRedirects = 3;
+inline constexpr int kMaxFileRedirects = 3;
 
 /// Whether an address of 4 or 16 bytes (network order) is public: not in a private network, this machine, a
 /// link-local, multicast or documentation range, and no other form of such an IPv4 address. Source: IANA's

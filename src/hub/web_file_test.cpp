@@ -223,8 +223,8 @@ TEST_F(WebFile, EachRedirectIsJudgedAgain) {
 }
 
 TEST_F(WebFile, RedirectsAreCounted) {
-  EXPECT_TRUE(fetch_web_file(server_.url(fmt::format("/chain/{}", kMaxRedirects)), limits()).ok());
-  const std::string problem = refused(server_.url(fmt::format("/chain/{}", kMaxRedirects + 1)), limits());
+  EXPECT_TRUE(fetch_web_file(server_.url(fmt::format("/chain/{}", kMaxFileRedirects)), limits()).ok());
+  const std::string problem = refused(server_.url(fmt::format("/chain/{}", kMaxFileRedirects + 1)), limits());
   EXPECT_NE(problem.find("redirects more than"), std::string::npos) << problem;
 }
 
