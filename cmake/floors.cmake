@@ -25,6 +25,10 @@ target_compile_options(ft_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ft_options INTERFACE -Wno-restrict)
 endif()
+# In a group of sources, g++ takes each for a header, where a type that uses an anonymous namespace is an error.
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  target_compile_options(ft_options INTERFACE -Wno-subobject-linkage)
+endif()
 # clang warns about g++ 12's own <algorithm>, whose stable_sort calls a deprecated function.
 if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
   target_compile_options(ft_options INTERFACE -Wno-deprecated-declarations)

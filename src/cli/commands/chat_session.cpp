@@ -9,7 +9,7 @@
 namespace ft::cli {
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kChatHelp =
     "/help               show this help\n"
     "/clear              forget the conversation\n"
     "/system [TEXT]      set, show or (with -) remove the system message\n"
@@ -129,7 +129,7 @@ CommandOutcome run_chat_command(ChatSession& session, const std::string& line) {
   const std::size_t begin = space == std::string::npos ? space : line.find_first_not_of(" \t", space);
   const std::string rest =
       begin == std::string::npos ? "" : line.substr(begin, line.find_last_not_of(" \t") + 1 - begin);
-  if (word == "help" || word == "?") return {kHelp};
+  if (word == "help" || word == "?") return {kChatHelp};
   if (word == "quit" || word == "exit") return {"", true};
   if (word == "clear") {
     session.messages.clear();
