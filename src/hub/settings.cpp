@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/ascii.h"
 #include "base/text_file.h"
 
 namespace ft::hub {
@@ -17,11 +18,6 @@ constexpr std::size_t kMaxTokenBytes = 8192;
 std::string value_of(const Variables& variables, const char* name) {
   const char* value = variables(name);
   return value == nullptr ? std::string() : std::string(value);
-}
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 /// huggingface_hub's `_is_true`.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/ascii.h"
 #include "convert/foreign/float_matrices.h"
 #include "convert/foreign/grid_matrix.h"
 #include "format/key_reader.h"
@@ -395,9 +396,7 @@ Result<ForeignConfig> read_foreign_config(const nlohmann::json& config, const st
   found.method = reader.text("quant_method", "");
   found.bits = reader.whole("bits", 4, 1, 8);
   found.group = reader.whole64("group_size", 128, -1, std::int64_t{1} << 30);
-  found.version = found.method == "gptq" ? reader.text("checkpoint_format", "") : reader.text("version", "");
-  std::ranges::transform(found.version, found.version.begin(),
-                         [](unsigned char c) { return std::tolower(c); });
+  found.version = lower(reader.text(found.method == "gptq" ? "checkpoint_format" : "version", ""));
   if (const nlohmann::json* block = reader.find("weight_block_size"); block != nullptr) {
     const bool good = block->is_array() && block->size() == 2 && (*block)[0].is_number_unsigned() &&
                       (*block)[1].is_number_unsigned();
