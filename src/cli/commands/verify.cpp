@@ -47,8 +47,9 @@ Setter reads_part(int& part, int& parts) {
     const int wanted = slash == std::string::npos ? 0 : number(all.substr(0, slash));
     const int of = slash == std::string::npos ? 0 : number(all.substr(slash + 1));
     if (wanted < 1 || of < wanted || of > kMaxParts) {
-      return Error{Code::kInvalid, fmt::format("expected a part as 1/{} to {}/{}, not \"{}\"", kMaxParts,
-                                               kMaxParts, kMaxParts, text)};
+      return Error{Code::kInvalid, fmt::format("expected I/N such as 2/8, with I at most N and N at most {}, "
+                                               "found '{}'",
+                                               kMaxParts, text)};
     }
     part = wanted, parts = of;
     return {};
