@@ -269,7 +269,7 @@ void add_parts(const std::string& path, ModelSummary& summary) {
       absent = fs::path(other).filename().string();
     }
   }
-  if (!absent.empty()) summary.problem = absent + " is not beside it";
+  if (!absent.empty()) summary.problem = absent + " is not next to it";
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ void assess_whole(const hub::ModelSummary& summary, const std::string& name, Ass
     found.tier = Tier::kNoHead;
     found.reason = summary.head_in_config ? "the configuration names an MTP head whose tensors are absent"
                                           : "it has no MTP head";
-    found.next = fmt::format("foretoken inspect {} tells who could give it one",
+    found.next = fmt::format("foretoken inspect {} lists models with a compatible MTP head",
                              name.empty() ? summary.directory : name);
   }
 }
