@@ -3,12 +3,12 @@
 
     server_path.py URL [PART...]    foretoken serve --threads 2 --context 16384, clients on other processors
 
-overhead  a client's wall time less the engine's prompt and decode times, of answers of one token and of streamed
-          ones of 200; of these also the time until the first token less the engine's for it (its first round is
-          told by the answers of one token), and what the rest takes over the engine's decode time
-pace      tokens/s of a running answer while another client's prompt of some 10,000 tokens is read, over its mean
-          pace before and after
-leaving   milliseconds from a client's leaving, in its prompt and while decoding, until its slot is free
+overhead  a client's wall time minus the engine's prompt and decode times, for answers of one token and for streamed
+          answers of 200. For the latter also the time until the first token minus the engine's (the answers of one
+          token show its first round), and the excess of the rest over the engine's decode time
+pace      tokens/s of a running answer while another client's prompt of some 10,000 tokens is read, relative to its
+          mean pace before and after
+leaving   milliseconds from a client's disconnect, in its prompt and while decoding, until its slot is free
 """
 import json
 import re
@@ -158,7 +158,7 @@ def main():
             overhead(server, speculation)
         for number in range(3 if "pace" in parts else 0):
             before, during, after = pace(server, speculation, number)
-            print(f"pace, speculation {speculation:4} {before:.0f} tokens/s, beside a prompt {during:.0f}, then "
+            print(f"pace, speculation {speculation:4} {before:.0f} tokens/s, during a prompt {during:.0f}, then "
                   f"{after:.0f}: {2 * during / (before + after):.2f}", flush=True)
     for name, in_prompt in (("in its prompt", True), ("while decoding", False)):
         if "leaving" in parts:

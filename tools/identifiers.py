@@ -6,7 +6,7 @@ from pathlib import Path
 from cpp_source import LITERAL, line_of
 
 CPP = {".h", ".cpp", ".cu", ".cuh", ".metal"}
-# Documents that speak of what was, or of other projects' licences.
+# Documents about the past, or about other projects' licences.
 FREE_DOCUMENTS = ("bench/results/", "CHANGELOG.md", "THIRD_PARTY.md")
 # Names and paths of other projects, instructions and programs that documents mention: name -> whose it is.
 ELSEWHERE = {

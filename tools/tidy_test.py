@@ -76,7 +76,7 @@ class Tidy(unittest.TestCase):
     def test_a_floor_may_not_include_one_above(self):
         self.assert_caught(self.source('#include "text/words.h"\n'), "src/base/counter.cpp:2", "floors")
 
-    def test_a_floor_may_not_include_one_beside_it_unless_the_table_says_so(self):
+    def test_a_floor_may_not_include_its_neighbour_unless_the_table_says_so(self):
         self.assert_caught(
             self.source('#include "text/words.h"\n', "src/backends/ref/norm.cpp"),
             "src/backends/ref/norm.cpp:2",

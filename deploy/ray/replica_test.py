@@ -75,7 +75,7 @@ class Started(unittest.IsolatedAsyncioTestCase):
         with self.assertRaisesRegex(RuntimeError, "/health answers 503.*lost"):
             await self.replica.check_health()
 
-    async def test_a_call_lasts_while_its_door_holds_the_connection(self):
+    async def test_a_call_lasts_while_its_gateway_holds_the_connection(self):
         call = self.replica.answer([], [])
         place = await anext(call)
         end = asyncio.ensure_future(anext(call, "over"))

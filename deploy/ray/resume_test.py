@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A resumed stream: what the client gets is the first answer's stream, or a clear end."""
+"""A resumed stream: the client gets the first answer's stream, or a clear end."""
 import json
 import os
 import sys

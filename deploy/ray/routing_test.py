@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The order in which the router offers replicas to a request, and the names of prefixes that it goes by."""
+"""The order in which the router offers replicas to a request, and the names of prefixes that it uses."""
 import asyncio
 import pathlib
 import sys
@@ -33,7 +33,7 @@ class Router(unittest.TestCase):
         self.router.on_request_routed(request, replica, None)
         return request.kwargs["asked"]
 
-    def test_a_prompt_that_nobody_knows_goes_to_the_least_load(self):
+    def test_an_unknown_prompt_goes_to_the_least_load(self):
         self.loads(a=2, b=0, c=2)
         self.assertEqual(self.ranks("x"), ["b", "ac"])
 
@@ -73,7 +73,7 @@ class Router(unittest.TestCase):
         self.assertEqual(self.ranks("x", replicas="ab"), ["ab"])
         self.answered("a", "x")
         self.answered("c", "x", "xy")
-        self.assertEqual(self.ranks("x", "xy", replicas="ab"), ["ab"], "the last answer to x was that of c")
+        self.assertEqual(self.ranks("x", "xy", replicas="ab"), ["ab"], "c gave the last answer to x")
 
     def test_those_that_were_asked_are_passed_over_while_there_is_another(self):
         self.answered("c", "x")

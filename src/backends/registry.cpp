@@ -20,6 +20,9 @@ std::span<const BackendKind> kinds() {
   return all;
 }
 
+/// metal-twin is for tests: messages do not suggest it.
+bool is_suggested(const BackendKind& kind) { return kind.name != "metal-twin"; }
+
 const BackendKind* find_kind(std::string_view name) {
   const auto found = std::ranges::find(kinds(), name, &BackendKind::name);
   return found == kinds().end() ? nullptr : &*found;
@@ -30,7 +33,7 @@ const BackendFlag* find_flag(const BackendKind& kind, std::string_view flag) {
   return found == kind.flags.end() ? nullptr : &*found;
 }
 
-/// No backend goes another way by this value.
+/// True if the value is the usual one, so that a backend without the flag does the same.
 bool is_usual(const BackendSetting& setting) {
   return std::ranges::any_of(kinds(), [&](const BackendKind& kind) {
     const BackendFlag* flag = find_flag(kind, setting.flag);
@@ -41,14 +44,14 @@ bool is_usual(const BackendSetting& setting) {
 Error foreign_flag(const BackendKind& kind, const std::string& flag) {
   std::vector<std::string_view> others;
   for (const BackendKind& other : kinds()) {
-    if (find_flag(other, flag) != nullptr) others.push_back(other.name);
+    if (is_suggested(other) && find_flag(other, flag) != nullptr) others.push_back(other.name);
   }
   return {Code::kInvalid,
           fmt::format("{} backend: it has no --{}; omit the flag{}{}", kind.name, flag,
                       others.empty() ? "" : ", or use --backend ", fmt::join(others, " or "))};
 }
 
-/// Good values, and no required setting that the backend lacks.
+/// Refuses a bad value, and a required setting that the backend does not have.
 Status check_settings(const BackendKind& kind, const BackendSettings& settings) {
   for (const BackendSetting& setting : settings.all()) {
     if (is_usual(setting)) continue;
@@ -69,13 +72,13 @@ Result<std::unique_ptr<Backend>> make(const BackendKind& kind, const BackendOpti
                                    [&] { return kind.make(options); });
 }
 
-/// The cpu backend, which settings of the GPU do not concern.
+/// The cpu backend; it ignores settings of the GPU.
 Result<std::unique_ptr<Backend>> fall_back(BackendOptions options) {
   options.settings = options.settings.optional();
   return make(*find_kind("cpu"), options);
 }
 
-/// Whether a GPU goes by every setting; without that, auto takes the processor.
+/// True if the GPU's backend has every setting; if not, auto takes the cpu backend.
 bool gpu_takes(BackendSettings settings) {
   for (const BackendSetting& setting : std::vector(settings.all().begin(), settings.all().end()))
     settings.set({setting.flag, setting.value});  // all of them required
@@ -83,12 +86,6 @@ bool gpu_takes(BackendSettings settings) {
 }
 
 }  // namespace
-
-std::vector<std::string> backend_names() {
-  std::vector<std::string> names;
-  for (const BackendKind& kind : kinds()) names.emplace_back(kind.name);
-  return names;
-}
 
 std::vector<BackendFlag> backend_flags() {
   std::vector<BackendFlag> flags;
@@ -125,8 +122,11 @@ Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
     return choose_backend(options, make(*find_kind(gpu_backend()), options));
   }
   if (const BackendKind* kind = find_kind(options.name)) return make(*kind, options);
-  std::vector<std::string> names = backend_names();
-  const std::string last = names.back();
+  std::vector<std::string_view> names;
+  for (const BackendKind& kind : kinds()) {
+    if (is_suggested(kind)) names.push_back(kind.name);
+  }
+  const std::string_view last = names.back();
   names.pop_back();
   return Error{Code::kInvalid, fmt::format("backend '{}' is unknown; choose auto, {} or {}", options.name,
                                            fmt::join(names, ", "), last)};

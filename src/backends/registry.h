@@ -17,7 +17,6 @@ Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
 /// kUnsupported or kNotFound if the machine cannot run it, kInvalid with the list of names if there is no
 /// such backend, and for a setting that the backend refuses.
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
-std::vector<std::string> backend_names();
 /// The flags of all backends, each name once.
 std::vector<BackendFlag> backend_flags();
 /// The backend for a GPU of this system: "metal" on a Mac, else "cuda".

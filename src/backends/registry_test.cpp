@@ -25,8 +25,7 @@ TEST(BackendRegistry, EachFlagIsListedOnceAndTakesItsUsualValue) {
 
 TEST(BackendRegistry, ABackendRefusesARequiredFlagThatItLacks) {
   EXPECT_EQ(refusal({.name = "ref", .settings = {{"kv-bits", 8}}}),
-            "ref backend: it has no --kv-bits; omit the flag, or use --backend cpu or cuda or metal or "
-            "metal-twin");
+            "ref backend: it has no --kv-bits; omit the flag, or use --backend cpu or cuda or metal");
   EXPECT_EQ(refusal({.name = "cpu", .threads = 1, .settings = {{"device", 1}}}),
             "cpu backend: it has no --device; omit the flag, or use --backend cuda");
   EXPECT_EQ(refusal({.name = "ref", .settings = {{"colour", "red"}}}),
@@ -73,8 +72,7 @@ TEST(BackendRegistry, AutoIgnoresTheNumberOfAGpuWhereThereIsNone) {
 }
 
 TEST(BackendRegistry, AnUnknownBackendIsRefusedWithTheNames) {
-  EXPECT_EQ(refusal({.name = "gpu"}),
-            "backend 'gpu' is unknown; choose auto, cpu, cuda, metal, metal-twin or ref");
+  EXPECT_EQ(refusal({.name = "gpu"}), "backend 'gpu' is unknown; choose auto, cpu, cuda, metal or ref");
 }
 
 }  // namespace

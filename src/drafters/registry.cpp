@@ -112,7 +112,7 @@ constexpr DrafterSpec kSpecs[] = {
      [](const Model&) { return std::int64_t{0}; }, open_lookup},
 };
 static_assert(std::size(kSpecs) + 2 <= kMaxDrafters,
-              "the choice and a bench's synthetic one come beside them");
+              "the set and a bench's synthetic drafter are added to them");
 
 const DrafterSpec* find(std::string_view name) {
   const auto* found = std::ranges::find(kSpecs, name, &DrafterSpec::name);

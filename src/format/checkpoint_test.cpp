@@ -243,7 +243,7 @@ TEST_F(CheckpointTest, AFingerprintChangesWithTimesNamesHeadersAndData) {
   fs::last_write_time(file, time);
   EXPECT_EQ(of_folder(), first);
   folder_.write("mtp.safetensors", tensor_file({"mtp.fc"}));
-  EXPECT_NE(of_folder(), first) << "a head beside it";
+  EXPECT_NE(of_folder(), first) << "a head next to it";
 }
 
 TEST_F(CheckpointTest, EveryTruncationOfEveryFileIsAnErrorThatNamesIt) {

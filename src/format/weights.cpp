@@ -157,7 +157,7 @@ Result<StoredMatrix> WeightIndex::plain(const TensorView& tensor, std::int64_t r
     return tensor_error(
         packed ? Code::kCorrupt : Code::kUnsupported, tensor.file, tensor.name,
         "F32, F16 or BF16 " + shape_text(wanted),
-        std::string(dtype_name(tensor.dtype)) + (packed ? " without '.scales' beside it" : ""),
+        std::string(dtype_name(tensor.dtype)) + (packed ? " without '.scales' next to it" : ""),
         packed ? kUnfit : "use a bf16 or an MLX version of the model");
   }
   if (!same_shape(tensor.shape, {rows, cols})) return shape_error(tensor, shape_text(wanted));
@@ -174,7 +174,7 @@ Result<StoredMatrix> WeightIndex::affine(const Stored& stored, std::int64_t rows
   const TensorView &codes = *stored.codes, &scales = *stored.scales;
   const TensorView* biases = stored.biases;
   if (biases == nullptr) {
-    return tensor_error(Code::kCorrupt, codes.file, codes.name, "'.scales' and '.biases' beside it",
+    return tensor_error(Code::kCorrupt, codes.file, codes.name, "'.scales' and '.biases' next to it",
                         "only '.scales'", kUnfit);
   }
   if (codes.dtype != DType::kU32 || codes.shape.size() != 2 || codes.shape[0] != rows) {

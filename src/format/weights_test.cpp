@@ -116,7 +116,7 @@ TEST_F(Weights, AWrongShapeOrTypeNamesBothShapes) {
   EXPECT_NE(message_of(index.vector("norm.weight", 6)).find("expected [6], found F32 [2,3]"),
             std::string::npos);
   EXPECT_EQ(index.matrix("x.weight", 1, 1).error().code, Code::kUnsupported);
-  EXPECT_NE(message_of(index.matrix("y.weight", 1, 8)).find("U32 without '.scales' beside it"),
+  EXPECT_NE(message_of(index.matrix("y.weight", 1, 8)).find("U32 without '.scales' next to it"),
             std::string::npos);
 }
 

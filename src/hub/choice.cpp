@@ -1,13 +1,13 @@
 #include "hub/choice.h"
 
 #include <algorithm>
-#include <cctype>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <fnmatch.h>
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/ascii.h"
 #include "format/gguf/files.h"
 #include "format/json_text.h"
 
@@ -37,11 +37,6 @@ bool matches_any(const std::string& path, const Patterns& patterns) {
       return matches(path, pattern);
     }
   });
-}
-
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 bool is_safetensors(const RemoteFile& file) { return file.path.ends_with(".safetensors"); }

@@ -24,7 +24,7 @@ inline constexpr std::int64_t kMaxOthersBytes = std::int64_t{32} << 20;
 inline constexpr std::size_t kMaxOthers = 256;
 
 /// `include` and `exclude` are patterns such as "*.bin"; they add to and take from the usual choice.
-/// kNotFound if there are no weights that can be used; the sentence lists what there is.
+/// kNotFound if there are no usable weights; the sentence lists the weights that exist.
 Result<FileChoice> choose_files(const std::vector<RemoteFile>& files, const Repository& repository,
                                 const std::vector<std::string>& include,
                                 const std::vector<std::string>& exclude);

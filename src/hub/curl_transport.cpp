@@ -5,6 +5,7 @@
 #include <charconv>
 #include <fmt/format.h>
 
+#include "base/ascii.h"
 #include "hub/curl_library.h"
 #include "hub/transport.h"
 
@@ -43,9 +44,7 @@ std::size_t on_header(char* bytes, std::size_t one, std::size_t count, void* sel
     answer.flooded = true;
     return 0;
   }
-  std::string name(line.substr(0, colon));
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
-  answer.response.headers.emplace_back(std::move(name), trimmed(line.substr(colon + 1)));
+  answer.response.headers.emplace_back(lower(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
   return line.size();
 }
 

@@ -33,6 +33,7 @@ TEST(Repository, TheAddressOfAPageIsAName) {
       {"HTTPS://HUB.example:443/mirror/org/name/", "org/name"},
       {hub + "/org/name/tree/v1", "org/name@v1"},
       {hub + "/org/name/tree/refs%2Fpr%2F3", "org/name@refs/pr/3"},
+      {hub + "/org/name/tree/v%-1", "org/name@v%-1"},  // not an escape
       {hub + "/org/name/blob/main/m-Q4_K_M.gguf", "org/name:m-Q4_K_M"},
       {hub + "/org/name/resolve/v1/sub/m-Q8_0.gguf?download=true", "org/name@v1:m-Q8_0"},
       {hub + "/org/name?library=x#y", "org/name"}};

@@ -40,7 +40,7 @@ class PartialFile {
 
   /// Appends to a piece; the caller checked that they fit.
   Status write(std::size_t piece, std::string_view bytes);
-  /// Makes the bytes written so far durable.
+  /// Makes all written bytes durable.
   Status save();
   /// Reads bytes that are present.
   Status read(std::int64_t offset, std::span<std::byte> bytes) const;

@@ -22,7 +22,7 @@ struct Prunable {
   std::vector<std::string> stored;     // shared files that no blob links, or only those in `files` do
   std::string cache;
   std::int64_t bytes = 0;   // of the files
-  int young = 0, busy = 0;  // what stays: too recent; being fetched by another process
+  int young = 0, busy = 0;  // kept: too recent; being fetched by another process
   std::int64_t left_bytes = 0;
 
   bool deletes() const { return !snapshots.empty() || !files.empty() || !stored.empty(); }

@@ -1,5 +1,5 @@
 // Parts of files of one commit, fetched by byte ranges without the cache: a header, an MTP head. The hub has
-// no hashes of parts, so the caller checks the bytes. Thread: one. Errors: those of HubClient, kIo for a
+// no hashes of parts, so the caller checks the bytes. Thread: one. Errors: as HubClient, kIo for a
 // server that sends no ranges.
 #pragma once
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <charconv>
 #include <fmt/format.h>
 #include <vector>
 
+#include "base/ascii.h"
 #include "base/utf8.h"
 #include "hub/settings.h"
 
@@ -40,22 +40,6 @@ std::string path_of(std::string_view url) {
   std::string path(slash == std::string_view::npos ? std::string_view() : url.substr(slash));
   while (path.ends_with('/')) path.pop_back();
   return path;
-}
-
-std::string percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    int code = 0;
-    constexpr int kHex = 16;
-    const char* digits = text.data() + i + 1;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(digits, digits + 2, code, kHex).ptr == digits + 2) {
-      decoded += static_cast<char>(code), i += 2;
-    } else {
-      decoded += text[i];
-    }
-  }
-  return decoded;
 }
 
 /// The parts of a URL's path, decoded; a slash that was encoded divides too.

@@ -1,7 +1,6 @@
 #include "hub/scan.h"
 
 #include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -12,6 +11,7 @@
 #include <sys/stat.h>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/text_file.h"
 #include "base/text_layout.h"
 #include "format/gguf/files.h"
@@ -29,11 +29,6 @@ namespace fs = std::filesystem;
 std::string variable_of(const Variables& variables, const char* name) {
   const char* value = variables(name);
   return value == nullptr ? std::string() : std::string(value);
-}
-
-std::string lower_case(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
 }
 
 std::string text_of_file(const fs::path& path, std::size_t limit) {

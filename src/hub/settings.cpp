@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/ascii.h"
 #include "base/text_file.h"
 
 namespace ft::hub {
@@ -19,14 +20,9 @@ std::string value_of(const Variables& variables, const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-std::string lowered(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
-  return text;
-}
-
 /// huggingface_hub's `_is_true`.
 bool is_true(const Variables& variables, const char* name) {
-  const std::string value = lowered(value_of(variables, name));
+  const std::string value = lower(value_of(variables, name));
   return value == "1" || value == "on" || value == "yes" || value == "true";
 }
 
@@ -126,7 +122,7 @@ std::string origin_of(const std::string& url) {
   const std::size_t scheme = url.find("://");
   if (scheme == std::string::npos || scheme == 0) return {};
   const std::size_t end = std::min(url.find_first_of("/?#", scheme + 3), url.size());
-  std::string origin = lowered(url.substr(0, end));
+  std::string origin = lower(url.substr(0, end));
   if (origin.size() == scheme + 3 || origin.find('@') != std::string::npos) return {};
   const std::string usual = origin.starts_with("https://") ? ":443" : ":80";
   if (origin.ends_with(usual)) origin.resize(origin.size() - usual.size());

@@ -118,8 +118,8 @@ class Fetcher {
     return std::ssize(bytes);
   }
 
-  /// The wanted ranges of all tensors as ranges of the file, ascending; near ones are one. The first `there`
-  /// bytes of the file are left out.
+  /// The ranges of all selected tensors as ranges of the file, ascending; close ones are joined. The first
+  /// `there` bytes of the file are left out.
   static std::vector<ByteRange> in_file(const format::Safetensors& parsed, const MappedFile& mapped,
                                         std::int64_t there, const WantedRanges& wanted) {
     std::vector<ByteRange> ranges;

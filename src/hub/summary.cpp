@@ -1,7 +1,6 @@
 #include "hub/summary.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -14,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/ascii.h"
 #include "base/checksum.h"
 #include "base/system.h"
 #include "format/checkpoint.h"
@@ -247,9 +247,7 @@ ModelSummary summarise_folder(const std::string& directory) {
   if (named.empty() && summary.problem.empty()) summary.problem = "it has no weights";
   if (summary.quantisation.empty() && !types.empty()) {
     summary.quantisation =
-        std::ranges::max_element(types, {}, [](const auto& type) { return type.second; })->first;
-    std::ranges::transform(summary.quantisation, summary.quantisation.begin(),
-                           [](unsigned char c) { return std::tolower(c); });
+        lower(std::ranges::max_element(types, {}, [](const auto& type) { return type.second; })->first);
   }
   summary.identity = fingerprint(identity);
   return summary;
@@ -271,7 +269,7 @@ void add_parts(const std::string& path, ModelSummary& summary) {
       absent = fs::path(other).filename().string();
     }
   }
-  if (!absent.empty()) summary.problem = absent + " is not beside it";
+  if (!absent.empty()) summary.problem = absent + " is not next to it";
 }
 
 }  // namespace
@@ -308,8 +306,7 @@ std::vector<std::string> gguf_models(const std::string& folder) {
   std::error_code failed;
   for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed)) {
     const std::string path = entry->path().string();
-    std::string name = entry->path().filename().string();
-    std::ranges::transform(name, name.begin(), [](unsigned char c) { return std::tolower(c); });
+    const std::string name = lower(entry->path().filename().string());
     if (name.ends_with(".safetensors")) return {};
     const bool part = name.starts_with("mmproj") || name.starts_with("mtp-");
     if (name.ends_with(".gguf") && !part && format::read_shard_name(path).number <= 1) found.push_back(path);

@@ -211,7 +211,7 @@ Result<Transfer::Received> Transfer::receive(Connection& connection, const Task&
   return outcome.verdict == Verdict::kNoRange ? Received::kNoRange : Received::kPart;
 }
 
-/// Decides what follows an answer that did not bring the piece.
+/// Decides what to do after an answer without the piece.
 Status Transfer::settle(const Task& task, const Outcome& outcome, RetryPolicy& retries) {
   Work& work = *task.work;
   const auto forget_place = [&] {

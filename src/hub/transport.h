@@ -1,5 +1,5 @@
 // One HTTP request and its answer. curl_transport.cpp is the only user of an HTTP library; tests script a
-// transport in memory. Redirects are not followed: the caller decides who may see the token.
+// transport in memory. Redirects are not followed: the caller decides which hosts get the token.
 #pragma once
 
 #include <cstdint>

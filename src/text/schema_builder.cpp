@@ -285,7 +285,7 @@ void SchemaBuilder::merge(int id, const Schemas& flat) {
   for (const Json* schema : flat) {
     if (const Json* type = member(*schema, "type")) {
       const unsigned named = kinds_of_type(*type);
-      if (named == 0) broken(fmt::format("the type {} is none of JSON Schema", write_json(*type)));
+      if (named == 0) broken(fmt::format("the type {} is not a type of JSON Schema", write_json(*type)));
       kinds &= named, typed = true;
     }
     for (const KindName& word : kKeywordKinds) told |= schema->contains(word.name) ? word.kinds : 0;

@@ -1,12 +1,12 @@
 #include "text/tool_schema.h"
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
 
+#include "base/ascii.h"
 #include "base/json.h"
 #include "text/json_text.h"
 #include "text/schema_graph.h"
@@ -57,10 +57,8 @@ std::optional<std::string> json_number(std::string_view text) {
 }
 
 std::optional<std::string> json_boolean(std::string_view text) {
-  std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return lower == "true" || lower == "false" ? std::optional(lower) : std::nullopt;
+  const std::string word = lower(text);
+  return word == "true" || word == "false" ? std::optional(word) : std::nullopt;
 }
 
 std::optional<std::string> json_container(std::string_view text, char open) {

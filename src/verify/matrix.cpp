@@ -126,8 +126,8 @@ Result<std::unique_ptr<Slot>> open_slot(Decoder& decoder, const Cell& cell, cons
       FT_ASSIGN(slot, decoder.fork(*first, options, cell.drafter));
     } else {
       FT_ASSIGN(const Snapshot snapshot, decoder.snapshot(*first));
-      const PrefixHit beginning{&snapshot, snapshot.low()};
-      FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter, beginning, sequence.images));
+      const PrefixHit hit{&snapshot, snapshot.low()};
+      FT_ASSIGN(slot, decoder.open(sequence.prompt, options, cell.drafter, hit, sequence.images));
     }
     // The original continues for a round, which exposes memory shared by mistake.
     decoder.round({&first, 1});

@@ -459,7 +459,7 @@ class Work(CliTest):
     def test_chat_reads_from_a_pipe(self):
         words = b"Name a colour.\n/stats\n/set temperature 0\n/quit\nnever read\n"
         done = self.expect(0, "chat", "-n", "8", given=words)
-        self.assertIn(b"1 answers", done.stdout)
+        self.assertIn(b"1 answer,", done.stdout)
         self.assertIn(b"temperature is 0", done.stdout)
         self.assertNotIn(b"never read", done.stdout)
         self.expect(1, "chat", given=b"/nonsense\n")
@@ -474,7 +474,7 @@ class Work(CliTest):
             self.assertIn("speculation", answer)
         self.assertEqual(lines[1]["error"]["code"], "too_long", "the long one does not fit and is forgotten")
         self.assertGreater(lines[2]["usage"]["prompt_tokens"], lines[0]["usage"]["prompt_tokens"])
-        self.assertIn(b"1 answers", done.stderr)
+        self.assertIn(b"1 answer,", done.stderr)
         error = self.expect_json(1, "chat", "--model", "/nowhere")["error"]
         self.assertEqual(error["code"], "not_found")
 

@@ -192,7 +192,7 @@ class Refused(GgufTest):
         self.file.write_bytes(self.file.read_bytes()[:-4096])
         self.says("is the file truncated?")
         write_file(self.file, keys, tensors, {tensors[1][0]: 0})
-        self.says("bytes of its own")
+        self.says("bytes that no other tensor has")
         write_file(self.file, keys, tensors, {tensors[1][0]: 1 << 62})
         self.says("bytes inside the file")
         write_file(self.file, [*keys, keys[0]], tensors)

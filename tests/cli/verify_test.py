@@ -37,7 +37,7 @@ class Verify(cli_test.CliTest):
         self.assertFalse(report["complete"])
         some = self.expect_json(0, "verify", "--part", "2/3", "--prompts", "1", "--tokens", "3", *odd)
         self.assertTrue(some["identical"] and some["complete"])
-        self.expect_error(2, "expected a part as 1/64 to 64/64", "verify", "--part", "4/3")
+        self.expect_error(2, "expected I/N such as 2/8", "verify", "--part", "4/3")
 
     def test_the_kernels_for_apple_gpus_change_no_token(self):
         """A part of the matrix on their twin; FORETOKEN_FULL: all of it, some minutes."""

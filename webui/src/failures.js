@@ -17,7 +17,7 @@ const BY_STATUS = {
   },
   403: {title: 'The server refuses this key', next: 'Enter a key that may use this model.', action: 'key'},
   404: {
-    title: 'The server does not know this',
+    title: 'Not found on this server',
     next: 'Reload the page; the model may have changed.',
     action: 'retry',
   },
@@ -61,7 +61,7 @@ export function failureOf(status, body, retryAfter = null) {
 export function brokenStream(error) {
   return {
     status: 0,
-    title: 'The answer broke off',
+    title: 'The answer was interrupted',
     detail: String(error?.message ?? error ?? ''),
     next: 'Regenerate the answer.',
     action: 'retry',
@@ -74,7 +74,7 @@ export function unreachable(started) {
     status: 0,
     action: 'retry',
     detail: '',
-    title: started ? 'The connection broke while the answer came' : 'The server does not answer',
+    title: started ? 'The connection broke during the answer' : 'The server does not answer',
     next: 'Check that foretoken serve is still running, then try again.',
   };
 }

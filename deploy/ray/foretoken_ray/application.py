@@ -42,6 +42,6 @@ def build(arguments: dict[str, Any]) -> Application:
     settings = Settings.model_validate(arguments)
     handles = {model.name: _replicas(model, settings.program) for model in settings.models}
     # The gateway reserves no core: replicas may take all of them, and clients must hear that they wait for one.
-    return serve.deployment(Gateway, name="gateway", num_replicas=settings.doors, max_ongoing_requests=4096,
+    return serve.deployment(Gateway, name="gateway", num_replicas=settings.gateways, max_ongoing_requests=4096,
                             graceful_shutdown_timeout_s=GRACE_S, ray_actor_options={"num_cpus": 0},
                             ).bind(settings, handles)

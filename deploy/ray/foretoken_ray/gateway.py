@@ -1,4 +1,4 @@
-"""The gateway: checks keys, chooses the model, passes streams, and answers again elsewhere what a replica did not."""
+"""The gateway: checks keys, chooses the model, passes streams, and sends an unanswered request to another replica."""
 import asyncio
 import contextlib
 import hashlib

@@ -31,9 +31,9 @@ class Settings(BaseModel, extra="forbid"):
     models: list[Model] = Field(min_length=1)
     resume: bool = Field(False, description="an answer whose replica died continues on another one")
     retries: int = Field(5, ge=0, description="of a request whose replica died before it answered")
-    start_s: float = Field(120, ge=0, description="a request waits for a replica that starts again, or from none")
+    start_s: float = Field(120, ge=0, description="seconds that a request waits for a replica that starts")
     api_key_file: Optional[str] = Field(None, description="one key a line; none: no keys")
-    doors: int = Field(1, ge=1, description="gateways: processes that check keys, choose replicas and pass streams")
+    gateways: int = Field(1, ge=1, description="gateways: processes that check keys, choose replicas and pass streams")
     program: str = Field(os.environ.get("FORETOKEN", "foretoken"), description="on every node")
 
     @model_validator(mode="after")

@@ -44,7 +44,7 @@ class ToolCollector {
 
   Result<Json> finish() {
     if (tools_.size() > kMaxTools) {
-      return wrong("tools", fmt::format("at most {} are allowed, found {} with those of namespaces",
+      return wrong("tools", fmt::format("at most {} are allowed, found {}, counting the tools of namespaces",
                                         kMaxTools, tools_.size()));
     }
     if (!tools_.empty()) call_.tools = dump(tools_);

@@ -82,7 +82,7 @@ Status check_drafts(const std::shared_ptr<Device>& device, const Program& progra
     (i % 3 == 0 ? greedy : drawn) += token == round[i] ? 0 : 1;
   }
   if (greedy == 0 && drawn <= kMaxDifferent) return {};
-  return failed(*device, fmt::format("{} of {} drafts are not those of its logits", greedy + drawn, kTokens));
+  return failed(*device, fmt::format("{} of {} drafts differ from its logits", greedy + drawn, kTokens));
 }
 
 Status compare(const std::shared_ptr<Device>& device, const TestShape& shape, int kv_bits) {

@@ -78,7 +78,7 @@ TEST(MetalSelfTest, DraftsThatAreNotThoseOfTheLogitsAreFound) {
        {"draft_tops", "draft_keep", "draft_limit", "draft_scores", "draft_choice"}) {
     const Status status = self_test(std::make_shared<Lazy>(kernel));
     ASSERT_FALSE(status.ok()) << kernel;
-    EXPECT_NE(status.error().message.find("drafts are not those of its logits"), std::string::npos)
+    EXPECT_NE(status.error().message.find("drafts differ from its logits"), std::string::npos)
         << status.error().message;
   }
 }

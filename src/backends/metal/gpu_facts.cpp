@@ -26,7 +26,7 @@ Status check_room(const GpuFacts& gpu, std::uint64_t used, std::uint64_t size) {
   if (size <= gpu.max_buffer && used <= gpu.working_set && size <= gpu.working_set - used) return {};
   return Error{
       Code::kExhausted,
-      fmt::format("metal backend: {:.1f} GB more do not fit beside {:.1f} GB: the GPU's limit is "
+      fmt::format("metal backend: {:.1f} GB more do not fit next to {:.1f} GB: the GPU's limit is "
                   "{:.1f} GB, {:.1f} GB a buffer; use a smaller model or context, or raise "
                   "iogpu.wired_limit_mb (sysctl)",
                   gigabytes(size), gigabytes(used), gigabytes(gpu.working_set), gigabytes(gpu.max_buffer))};

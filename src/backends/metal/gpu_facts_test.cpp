@@ -33,7 +33,7 @@ TEST(AppleGpu, MemoryEndsAtTheWorkingSet) {
   }
   const Status full = check_room(kRecordedMacs[0].gpu, 5000'000'000, 2000'000'000);
   EXPECT_EQ(full.error().code, Code::kExhausted);
-  EXPECT_NE(full.error().message.find("2.0 GB more do not fit beside 5.0 GB: the GPU's limit is 5.7 GB"),
+  EXPECT_NE(full.error().message.find("2.0 GB more do not fit next to 5.0 GB: the GPU's limit is 5.7 GB"),
             std::string::npos)
       << full.error().message;
   EXPECT_NE(full.error().message.find("iogpu.wired_limit_mb"), std::string::npos);

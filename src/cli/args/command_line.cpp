@@ -22,7 +22,7 @@ constexpr const char* kFirstSteps =
     "  foretoken start                              choose a model, fetch it if needed, chat\n"
     "  foretoken pull ORG/NAME                      fetch a model; foretoken models lists them\n"
     "  foretoken bench --quick                      compare plain and speculative decoding\n"
-    "  foretoken run \"Write a haiku in Python\"       one answer\n"
+    "  foretoken run \"Write a haiku in Python\"      one answer\n"
     "  foretoken chat                               a conversation\n"
     "  foretoken SUBCOMMAND --help                  flags and examples\n";
 
@@ -45,8 +45,9 @@ void add_flags(CLI::App& app, const Command& command) {
       names += "," + flag.name;
     CLI::Option* option = app.add_option(names, flag.help)->group(flag.group)->type_name(flag.value_name);
     if (flag.kind == Flag::Kind::kList) {
-      // One value per flag; a greedy list would consume the next argument.
-      option->expected(1, 1 << 20)
+      // One value per flag, or the list would consume the prompt after it. CLI11 obeys allow_extra_args only
+      // if the maximum is at least this.
+      option->expected(1, CLI::detail::expected_max_vector_size / 16)
           ->allow_extra_args(false)
           ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
     } else {
@@ -142,6 +143,12 @@ Status add_operands(const std::vector<std::string>& operands, const Command& com
   return {};
 }
 
+/// The help with at most one empty line between sections; CLI11 writes two.
+std::string close_gaps(std::string help) {
+  for (std::size_t at = 0; (at = help.find("\n\n\n", at)) != std::string::npos;) help.erase(at, 1);
+  return help;
+}
+
 /// CLI11's message as one sentence.
 std::string sentence(std::string said, const std::string& command) {
   std::replace(said.begin(), said.end(), '\n', ' ');
@@ -191,7 +198,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
   try {
     app.parse(std::vector<std::string>(words.rbegin(), words.rend()));  // CLI11 wants the last word first
   } catch (const CLI::CallForHelp&) {
-    line.help = app.help();  // of the subcommand, if there is one
+    line.help = close_gaps(app.help());  // of the subcommand, if there is one
     return line;
   } catch (const CLI::CallForVersion&) {
     line.help = "foretoken " FORETOKEN_VERSION "\n";
@@ -201,9 +208,10 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
       std::vector<std::string> names;
       for (const Command& command : commands) names.push_back(command.name);
       const std::string near = nearest(argv[1], names);
-      if (!near.empty() && argv[1][0] != '-') {
-        return Error{Code::kInvalid,
-                     std::string("unknown subcommand '") + argv[1] + "'; did you mean '" + near + "'?"};
+      if (argv[1][0] != '-') {
+        const std::string next =
+            near.empty() ? "foretoken --help lists them" : "did you mean '" + near + "'?";
+        return Error{Code::kInvalid, std::string("unknown subcommand '") + argv[1] + "'; " + next};
       }
     }
     return Error{Code::kInvalid, sentence(error.what(), chosen() != nullptr ? chosen()->name : "")};
@@ -222,7 +230,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
     }
     if (line.command == &commands[i]) line.typed = typed_flags(*parsers[i], commands[i]);
   }
-  if (line.command == nullptr) line.help = app.help();
+  if (line.command == nullptr) line.help = close_gaps(app.help());
   if (line.command != nullptr) FT_TRY(add_operands(operands, *line.command, line.typed));
   return line;
 }

@@ -21,7 +21,7 @@ using Setter = std::function<Status(const std::string& value)>;
 struct Flag {
   enum class Kind { kSwitch, kValue, kList };  // a switch's value is "true" or "false"
   std::string name;                            // "max-tokens"
-  std::string old_name;                        // still read everywhere, shown nowhere; or empty
+  std::string old_name;                        // still accepted everywhere, never shown; or empty
   std::string letter;                          // "n", or empty
   Kind kind = Kind::kValue;
   std::string value_name;  // "N"

@@ -199,6 +199,24 @@ TEST_F(CommandLines, ValuesMayLookLikeFlagsListsAndNumbers) {
   EXPECT_EQ(line->typed.at("presence-penalty"), std::vector<std::string>{"-1.5"});
 }
 
+TEST_F(CommandLines, ARepeatableFlagLeavesThePromptAfterIt) {
+  for (const char* flag : {"--drafter", "--image", "--stop"}) {
+    const auto line = parse({"run", flag, "value", "the prompt"});
+    ASSERT_TRUE(line.ok()) << flag << ": " << line.error().message;
+    EXPECT_EQ(line->typed.at(flag + 2), std::vector<std::string>{"value"});
+    EXPECT_EQ(line->typed.at("prompt"), std::vector<std::string>{"the prompt"}) << flag;
+  }
+}
+
+TEST_F(CommandLines, SectionsOfTheHelpAreOneEmptyLineApart) {
+  for (const std::vector<const char*>& words : {std::vector{"--help"}, std::vector{"run", "--help"}, {}}) {
+    const auto line = parse(words);
+    ASSERT_TRUE(line.ok());
+    EXPECT_NE(line->help.find("\n\n"), std::string::npos);
+    EXPECT_EQ(line->help.find("\n\n\n"), std::string::npos);
+  }
+}
+
 TEST_F(CommandLines, OldNamesAreReadAndNotInTheHelp) {
   const auto line = parse({"run", "--costs", "measure", "--prepared=auto"});
   ASSERT_TRUE(line.ok()) << line.error().message;

@@ -32,7 +32,7 @@ void add_speculation_flags(FlagSet& flags, RequestOptions& request, SpeculationO
                            ModelOptions* model = nullptr);
 
 /// A value of --drafter: a name sets `target`, NAME=DIR adds a folder. The first folder sets `target` too, if
-/// no name did; a second one sets it to auto. `folders` null: the model is loaded already, so none is taken.
+/// no name did; a second one sets it to auto. `folders` null: folders are refused, since the model is loaded.
 Setter reads_drafter(DrafterKind& target, std::vector<DraftFolder>* folders);
 
 /// A model's name or folder; the page of a repository at the hub (HF_ENDPOINT) becomes ORG/NAME[@REVISION].

@@ -29,7 +29,7 @@ Result<std::vector<Setting>> parse_settings(const std::string& text, const std::
 /// Reads the file; an empty list if it does not exist and `required` is false.
 Result<std::vector<Setting>> read_settings(const std::string& path, bool required);
 
-/// The settings that this process goes by, and their file.
+/// The settings of this process, and their file.
 struct SettingsSource {
   std::string path;
   std::vector<Setting> settings;

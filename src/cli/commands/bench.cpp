@@ -80,27 +80,23 @@ Result<std::vector<Prompt>> bench_prompts(const BenchOptions& options, const Loa
     prompts.push_back(std::move(prompt));
     return prompts;
   }
+  std::vector<std::string> texts;
   if (!options.prompts.empty()) {
-    FT_ASSIGN(const std::vector<std::string> texts, read_prompts(options.prompts));
-    for (const std::string& text : texts) {
-      FT_ASSIGN(Prompt prompt, loaded.chat_template ? user_prompt(text, options.prompt.system, "",
-                                                                  options.prompt.think, loaded)
-                                                    : raw_prompt(text, *loaded.tokenizer));
-      prompt.name = name_of(text);
-      prompts.push_back(std::move(prompt));
-      if (options.quick && static_cast<int>(prompts.size()) == kQuickPrompts) break;
-    }
-    return prompts;
+    FT_ASSIGN(texts, read_prompts(options.prompts));
   }
-  for (const BuiltInPrompt& built_in : built_in_prompts()) {
-    const bool raw = built_in.raw || !loaded.chat_template;
-    Result<Prompt> prompt = raw ? raw_prompt(std::string(built_in.text), *loaded.tokenizer)
-                                : user_prompt(std::string(built_in.text), options.prompt.system,
-                                              std::string(built_in.tools), options.prompt.think, loaded);
+  std::vector<BuiltInPrompt> asked;
+  for (const std::string& text : texts) asked.push_back({"", text, "", false});
+  if (asked.empty()) asked.assign(built_in_prompts().begin(), built_in_prompts().end());
+  if (options.quick) asked.resize(std::min<std::size_t>(asked.size(), kQuickPrompts));
+  for (const BuiltInPrompt& one : asked) {
+    const std::string text(one.text);
+    const bool raw = one.raw || !loaded.chat_template;
+    Result<Prompt> prompt =
+        raw ? raw_prompt(text, *loaded.tokenizer)
+            : user_prompt(text, options.prompt.system, std::string(one.tools), options.prompt.think, loaded);
     if (!prompt.ok()) return model_error(prompt.error());
-    prompt->name = built_in.name;
+    prompt->name = one.name.empty() ? name_of(text) : std::string(one.name);
     prompts.push_back(std::move(*prompt));
-    if (options.quick && static_cast<int>(prompts.size()) == kQuickPrompts) break;
   }
   return prompts;
 }
@@ -247,7 +243,7 @@ Status measure(const BenchOptions& options, const std::vector<BenchCase>& cases,
   return {};
 }
 
-/// --html and --svg: the same figures drawn, with what rounds cost. No engine may run.
+/// --html and --svg: charts of the same figures, and of the cost of rounds. No engine may run.
 Status draw(const BenchOptions& options, const LoadedModel& loaded, const DrafterTable& table,
             const std::atomic<bool>& stopped) {
   constexpr std::int64_t kLongest = 8192;

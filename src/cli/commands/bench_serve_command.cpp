@@ -41,7 +41,7 @@ Command bench_serve_command() {
   flags.add("streams", "N", reads_int(load.streams, 1, 1024),
             "Clients that each send one request after another (default 8); with --rate: max open requests");
   flags.add("requests", "N", reads_int(load.requests, 1, 1 << 20),
-            "Requests of each side of a pair (default 32)");
+            "Requests per side of a pair (default 32)");
   flags.add("rate", "X", reads_number(options->rate, {0, 10'000}),
             "Requests per second at random times; 0 (default): each client waits for its answer");
   flags.add("max-tokens", "N", reads_int(load.max_tokens, 1, 1 << 20),

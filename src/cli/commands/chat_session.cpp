@@ -64,10 +64,11 @@ CommandOutcome set_flag(ChatSession& session, const std::string& rest) {
 
 std::string stats(const ChatSession& session) {
   if (session.answers == 0) return "no answers yet\n";
-  std::string words = fmt::format(
-      "{} answers, {} tokens, {:.1f} tokens/s; drafted {}, accepted {}, {:.2f} tokens per round\n",
-      session.answers, session.speed.tokens, session.speed.tokens_per_second(), session.totals.drafted,
-      session.totals.accepted, tokens_per_round(session.totals));
+  std::string words =
+      fmt::format("{} {}, {} tokens, {:.1f} tokens/s; drafted {}, accepted {}, {:.2f} tokens per round\n",
+                  session.answers, session.answers == 1 ? "answer" : "answers", session.speed.tokens,
+                  session.speed.tokens_per_second(), session.totals.drafted, session.totals.accepted,
+                  tokens_per_round(session.totals));
   const std::vector<double> shares = acceptance_by_position(session.totals);
   if (!shares.empty()) words += "accepted by position:";
   for (const double share : shares) words += fmt::format(" {:.2f}", share);

@@ -154,7 +154,7 @@ Status examine(const std::string& snapshot, const std::string& name) {
 void add_pull_flags(FlagSet& flags, PullChoice& choice) {
   flags.group("Download");
   flags.add("connections", "N", reads_int(choice.connections, 1, 16),
-            "Most connections at once (default 8); it begins with 4");
+            "Maximum connections at once (default 8); it begins with 4");
   flags.add("piece-mb", "N", reads_int(choice.piece_mb, 1, 1024),
             "Size of the pieces of a large file in MiB (default 64)");
   flags.add("retry-wait-ms", "N", reads_int(choice.retry_wait_ms, 1, 60'000),

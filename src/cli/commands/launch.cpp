@@ -70,7 +70,7 @@ std::string log_file() {
   return folder.empty() || failed ? "" : folder + "/launch.log";
 }
 
-/// The last lines of the server's log, for a person who must learn why it ended.
+/// The last lines of the server's log, which show why it ended.
 std::string end_of_log(const std::string& file) {
   constexpr std::size_t kMaxBytes = 2000, kLimit = std::size_t{64} << 20;
   const Result<std::string> text = read_text_file(file, kLimit);
@@ -108,7 +108,7 @@ Result<ServerInUse> start_server(const LaunchOptions& options, bool other_port, 
   return server;
 }
 
-/// Whether the server knows the model by this name.
+/// Checks that the server serves the model under this name.
 Status check_served_model(const server::Client& client, const std::string& name, ConnectionFacts& facts) {
   if (name.empty() || name == facts.model) return {};
   FT_ASSIGN(const server::ClientResponse reply, client.get("/v1/models/" + name));
@@ -116,9 +116,8 @@ Status check_served_model(const server::Client& client, const std::string& name,
     facts.model = name;
     return {};
   }
-  return Error{Code::kInvalid,
-               fmt::format("the server at {} serves {}, not {}; stop it, or leave --model out", facts.url,
-                           facts.model, name)};
+  return Error{Code::kInvalid, fmt::format("the server at {} serves {}, not {}; stop it, or omit --model",
+                                           facts.url, facts.model, name)};
 }
 
 Result<ServerInUse> find_server(const LaunchOptions& options, Terminal& terminal) {
@@ -149,7 +148,7 @@ Result<ServerInUse> find_server(const LaunchOptions& options, Terminal& terminal
   const bool absent = asked.error().code == Code::kIo, other = asked.error().code == Code::kUnsupported;
   if (!options.url.empty() || options.print || (!absent && !other)) {
     if (!options.print) return asked.error();
-    terminal.note(asked.error().message + "; shown as for " + kUnknownModel);
+    terminal.note(asked.error().message + "; the commands name the model " + kUnknownModel);
     server.facts.model = options.model.empty() ? kUnknownModel : options.model;
     return server;
   }
@@ -176,7 +175,7 @@ Result<int> run_launch(const LaunchOptions& options, Terminal& terminal) {
   const std::int64_t needed = needed_context(options.client);
   if (server.facts.context > 0 && server.facts.context < needed) {
     terminal.note(
-        fmt::format("The context of {} tokens is short for {}, which sends {} and more: give serve "
+        fmt::format("The context of {} tokens is short for {}, which sends at least {}: start serve with "
                     "fewer --slots or a larger --context",
                     server.facts.context, options.client, needed / 2));
   }
@@ -201,7 +200,7 @@ Command launch_command() {
       "  foretoken launch claude\n"
       "  foretoken launch codex --model Qwen3.5-4B-OptiQ-4bit\n"
       "  foretoken launch aider -- --no-git src/main.py      # words after -- are the client's\n"
-      "  foretoken launch opencode --print                   # what it would set and start\n";
+      "  foretoken launch opencode --print                   # show the commands only\n";
   command.flags.group("Client");
   command.flags.positional = "client";
   command.flags
@@ -211,18 +210,18 @@ Command launch_command() {
   command.flags.rest = "argument";
   command.flags
       .add_list("argument", "WORD", appends_text(options->arguments),
-                "An argument of the client; or write all of them after --")
+                "An argument for the client; or write all of them after --")
       .setting = false;
   command.flags.add_switch("print", options->print,
-                           "Print what would be set and started, as a shell's commands, and start nothing");
+                           "Print the shell commands that would set and start it, and start nothing");
   command.flags.group("Server");
   command.flags.add(
       "model", "NAME", reads_text(options->model),
-      "Model that is served if no server runs (default: that of the settings, or the bundled one)");
+      "Model to serve if no server runs (default: the model in the settings, else the shipped one)");
   command.flags.add("url", "URL", reads_text(options->url),
-                    "Use this server and start none (default: where `serve` listens by the settings)");
+                    "Use this server and start none (default: the address in the settings of `serve`)");
   command.flags.add("api-key", "KEY", reads_text(options->api_key),
-                    "API key of the server (default: that of the settings of `serve`)");
+                    "API key of the server (default: the key in the settings of `serve`)");
   command.check = [options]() -> Status {
     if (!options->client.empty()) return {};
     return Error{Code::kInvalid,

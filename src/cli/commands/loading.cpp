@@ -155,7 +155,7 @@ Status check_tokens(const std::string& directory, const Tokenizer& own) {
   const auto refused = [&](const std::string& why) {
     return Error{
         Code::kUnsupported,
-        fmt::format("drafter model: the tokenizer of {} is not that of the target: {}; use a model of "
+        fmt::format("drafter model: the tokenizer of {} differs from the target's: {}; use a model of "
                     "the same family",
                     directory, why)};
   };

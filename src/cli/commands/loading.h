@@ -60,7 +60,7 @@ std::string gpu_fit(const Model& model, std::int64_t context, const BackendSetti
 bool maps_weights(const LoadedModel& loaded);
 /// With --backend auto: takes the CPU instead of the GPU if a decoder of these options does not fit there.
 Status settle_backend(LoadedModel& loaded, const DecoderOptions& options);
-/// kInvalid with the reason unless every id of a drafting model means the same token as in `own`.
+/// kUnsupported with the reason unless every id of a drafting model means the same token as in `own`.
 Status check_tokens(const std::string& directory, const Tokenizer& own);
 Result<Tokenizer> load_tokenizer(const ModelOptions& choice);
 /// The model of --model: a folder, a synthetic model (`synth:`, models/synthetic/model.h) or, if `named` is

@@ -74,7 +74,7 @@ Status add_file(PullCommandOptions& options) {
   const Result<hub::Repository> asked = hub::parse_repository(options.pull.name);
   if (!asked.ok()) return asked.error();
   if (!file.ends_with(kEnding) || file.size() == kEnding.size() || !asked->quantisation.empty()) {
-    return Error{Code::kInvalid, "--file: give the name of a GGUF file, and no :QUANT beside it"};
+    return Error{Code::kInvalid, "--file: give the name of a GGUF file, and no :QUANT in the repository"};
   }
   options.pull.name += ":" + file.substr(0, file.size() - kEnding.size());
   return {};

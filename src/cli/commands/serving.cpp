@@ -56,12 +56,12 @@ std::string tier_lines(const Engine& engine) {
 
 void add_cache_flags(FlagSet& flags, ServeOptions& serve) {
   flags.add("cache-mb", "N", reads_auto_or(serve.cache_mb, 0, 1 << 20),
-            "Memory of the prefix cache in MB; auto (default): the rest after weights, slots and other "
-            "programs; 0: off");
+            "Memory of the prefix cache in MB; auto (default): on a GPU all that weights and slots leave, "
+            "otherwise half of it; 0: off");
   flags.add(
       "cache-host-mb", "N", reads_auto_or(serve.cache_host_mb, 0, 1 << 24),
-      "With a GPU: this machine's memory in MB that keeps the prefix cache too, for what leaves the GPU; "
-      "auto (default): eight prompts of the whole context, at most half of what is free; 0: none");
+      "With a GPU: also keep the prefix cache in this much of the machine's memory, in MB; auto (default): "
+      "eight prompts of the whole context, at most half of the free memory; 0: none");
   flags.add("cache-dir", "DIR", reads_text(serve.cache_dir),
             "Also keep the prefix cache on disk across restarts: a folder, or auto (in the cache folder, for "
             "this model and backend) (default: memory only)");

@@ -48,7 +48,7 @@ std::int64_t memory_for(std::int64_t bytes) {
 std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_bytes) {
   std::vector<const KnownModel*> models;
   for (const KnownModel& model : library.models) {
-    const bool shipped = model.found.place == kShippedPlace;  // it has a row of its own
+    const bool shipped = model.found.place == kShippedPlace;  // it has a separate row
     if (model.assessment.runs() && !shipped) models.push_back(&model);
   }
   std::ranges::stable_sort(models, [&](const KnownModel* a, const KnownModel* b) {
@@ -67,7 +67,7 @@ std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_b
     offers.push_back({ModelOffer::Kind::kPull, entry.repository, entry.bytes,
                       fmt::format("{:>8}  {}", bytes_text(static_cast<double>(entry.bytes)), entry.note)});
   }
-  offers.push_back({ModelOffer::Kind::kShipped, "", 0, "the bundled demo model, 33 million parameters"});
+  offers.push_back({ModelOffer::Kind::kShipped, "", 0, "the shipped demo model, 33 million parameters"});
   offers.push_back({ModelOffer::Kind::kOther, "", 0, "another: a folder, a repository ORG/NAME or a name"});
   return offers;
 }

@@ -47,8 +47,9 @@ Setter reads_part(int& part, int& parts) {
     const int wanted = slash == std::string::npos ? 0 : number(all.substr(0, slash));
     const int of = slash == std::string::npos ? 0 : number(all.substr(slash + 1));
     if (wanted < 1 || of < wanted || of > kMaxParts) {
-      return Error{Code::kInvalid, fmt::format("expected a part as 1/{} to {}/{}, not \"{}\"", kMaxParts,
-                                               kMaxParts, kMaxParts, text)};
+      return Error{Code::kInvalid, fmt::format("expected I/N such as 2/8, with I at most N and N at most {}, "
+                                               "found '{}'",
+                                               kMaxParts, text)};
     }
     part = wanted, parts = of;
     return {};
@@ -165,7 +166,7 @@ Command verify_command() {
   auto options = std::make_shared<VerifyOptions>();
   Command command;
   command.name = "verify";
-  command.summary = "Verify on a model that speculation changes no token";
+  command.summary = "Check that speculation changes no token of a model's answers";
   command.examples =
       "  foretoken verify\n"
       "  foretoken verify --model ~/models/Qwen3.5-4B-4bit --tokens 16\n"
@@ -176,7 +177,7 @@ Command verify_command() {
                            "Run the whole product of all axes, then 20 prompts of 200 tokens");
   command.flags.add_switch("summary", options->summary, "Print no table of cells unless one differs");
   command.flags.add("part", "I/N", reads_part(options->part, options->parts),
-                    "Only this part of the cells, as 2/8: parts may run side by side");
+                    "Run only this part of the cells, such as 2/8; parts may run in parallel");
   command.flags.add("seconds", "N", reads_int(options->seconds, 1, 1'000'000),
                     "Stop after this time, report the comparisons so far and exit with 1");
   command.flags.add("prompts", "N", reads_int(options->prompts, 1, kMaxPrompts),

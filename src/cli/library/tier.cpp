@@ -26,13 +26,13 @@ void assess_whole(const hub::ModelSummary& summary, const std::string& name, Ass
         fmt::format("verify compared {} tokens on this machine, none differed", found.verified->compared);
   } else if (found.has_head) {
     found.tier = Tier::kCompatible;
-    found.reason = "the family, the format and an MTP head are there";
+    found.reason = "the family and the format are supported, and it has an MTP head";
     found.next = name.empty() ? "foretoken verify" : "foretoken verify --model " + name;
   } else {
     found.tier = Tier::kNoHead;
     found.reason = summary.head_in_config ? "the configuration names an MTP head whose tensors are absent"
                                           : "it has no MTP head";
-    found.next = fmt::format("foretoken inspect {} tells who could give it one",
+    found.next = fmt::format("foretoken inspect {} lists models with a compatible MTP head",
                              name.empty() ? summary.directory : name);
   }
 }

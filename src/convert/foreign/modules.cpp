@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/ascii.h"
 #include "convert/foreign/float_matrices.h"
 #include "convert/foreign/grid_matrix.h"
 #include "format/key_reader.h"
@@ -152,7 +153,7 @@ Result<format::MatrixPointer> Module::read_gptq() const {
   if (!config_.version.empty() && config_.version != "gptq" && config_.version != "gptq_v2") {
     return refuse("GPTQ's layout '" + config_.version + "'");
   }
-  if (!has(".scales") || !has(".qzeros")) return complain(codes, "'.scales' and '.qzeros' beside it");
+  if (!has(".scales") || !has(".qzeros")) return complain(codes, "'.scales' and '.qzeros' next to it");
   const TensorView &scales = part(".scales"), &zeros = part(".qzeros");
   if (codes.dtype != DType::kI32 || !is_matrix(codes) || codes.shape[0] * 32 % bits != 0)
     return complain(codes, "I32 [columns * bits / 32, rows]");
@@ -193,7 +194,7 @@ Result<format::MatrixPointer> Module::read_awq() const {
   if (!config_.version.empty() && config_.version != "gemm")
     return refuse("AWQ's layout '" + config_.version + "'");
   const TensorView& codes = part(".qweight");
-  if (!has(".scales") || !has(".qzeros")) return complain(codes, "'.scales' and '.qzeros' beside it");
+  if (!has(".scales") || !has(".qzeros")) return complain(codes, "'.scales' and '.qzeros' next to it");
   const TensorView &scales = part(".scales"), &zeros = part(".qzeros");
   if (codes.dtype != DType::kI32 || !is_matrix(codes)) return complain(codes, "I32 [columns, rows / 8]");
   GridLayout grid;
@@ -226,7 +227,7 @@ Result<format::MatrixPointer> Module::read_awq() const {
 /// AutoAWQ's gemv: qweight [out, in / 8] in plain order; qzeros [out, words], scales [out, 8 * words].
 Result<format::MatrixPointer> Module::read_awq_by_rows() const {
   const TensorView& codes = part(".qweight");
-  if (!has(".scales") || !has(".qzeros")) return complain(codes, "'.scales' and '.qzeros' beside it");
+  if (!has(".scales") || !has(".qzeros")) return complain(codes, "'.scales' and '.qzeros' next to it");
   const TensorView &scales = part(".scales"), &zeros = part(".qzeros");
   if (codes.dtype != DType::kI32 || !is_matrix(codes)) return complain(codes, "I32 [rows, columns / 8]");
   GridLayout grid;
@@ -256,7 +257,7 @@ Result<format::MatrixPointer> Module::read_awq_by_rows() const {
 /// out.
 Result<format::MatrixPointer> Module::read_packed_integers() const {
   const TensorView& codes = part(".weight_packed");
-  if (!has(".weight_scale")) return complain(codes, "'.weight_scale' beside it");
+  if (!has(".weight_scale")) return complain(codes, "'.weight_scale' next to it");
   const TensorView& scales = part(".weight_scale");
   if (codes.dtype != DType::kI32 || !is_matrix(codes)) return complain(codes, "I32 [rows, words]");
   GridLayout grid;
@@ -314,7 +315,7 @@ Result<float> Module::read_factor(const char* end) const {
 /// NVFP4 of compressed-tensors and ModelOpt, and MXFP4: bytes [out, in / 2] and a scale byte a group.
 Result<format::MatrixPointer> Module::read_packed_floats() const {
   const TensorView& codes = part(has(".weight_packed") ? ".weight_packed" : ".weight");
-  if (!has(".weight_scale")) return complain(codes, "'.weight_scale' beside it");
+  if (!has(".weight_scale")) return complain(codes, "'.weight_scale' next to it");
   const TensorView& scales = part(".weight_scale");
   if (!is_matrix(codes)) return complain(codes, "U8 [rows, columns / 2]");
   const std::int64_t rows = codes.shape[0], cols = codes.shape[1] * 2;
@@ -343,7 +344,7 @@ Result<format::MatrixPointer> Module::read_packed_floats() const {
 Result<format::MatrixPointer> Module::read_fp8() const {
   const TensorView& codes = part(".weight");
   const bool inverse = has(".weight_scale_inv");
-  if (!inverse && !has(".weight_scale")) return complain(codes, "'.weight_scale' beside it");
+  if (!inverse && !has(".weight_scale")) return complain(codes, "'.weight_scale' next to it");
   const TensorView& scales = part(inverse ? ".weight_scale_inv" : ".weight_scale");
   if (codes.shape.size() < 2 || codes.shape.size() > 3 || codes.bytes.empty())
     return complain(codes, "a matrix");
@@ -395,9 +396,7 @@ Result<ForeignConfig> read_foreign_config(const nlohmann::json& config, const st
   found.method = reader.text("quant_method", "");
   found.bits = reader.whole("bits", 4, 1, 8);
   found.group = reader.whole64("group_size", 128, -1, std::int64_t{1} << 30);
-  found.version = found.method == "gptq" ? reader.text("checkpoint_format", "") : reader.text("version", "");
-  std::ranges::transform(found.version, found.version.begin(),
-                         [](unsigned char c) { return std::tolower(c); });
+  found.version = lower(reader.text(found.method == "gptq" ? "checkpoint_format" : "version", ""));
   if (const nlohmann::json* block = reader.find("weight_block_size"); block != nullptr) {
     const bool good = block->is_array() && block->size() == 2 && (*block)[0].is_number_unsigned() &&
                       (*block)[1].is_number_unsigned();

@@ -139,7 +139,7 @@ TEST(ForeignModules, RefuseShapesAndLayoutsByName) {
   };
   const format::Piece codes{"m.qweight", "I32", "[4,8]", std::string(128, 'x')};
   ForeignConfig gptq = of_method("gptq");
-  EXPECT_NE(message({codes}, gptq).find("'.scales' and '.qzeros' beside it"), std::string::npos);
+  EXPECT_NE(message({codes}, gptq).find("'.scales' and '.qzeros' next to it"), std::string::npos);
   const format::Piece zeros{"m.qzeros", "I32", "[1,1]", std::string(4, 'x')};
   const format::Piece scales{"m.scales", "F16", "[1,7]", std::string(14, 'x')};
   gptq.group = -1;

@@ -181,7 +181,7 @@ Status Reader::check_overlaps(const std::vector<std::pair<GgufTensor, std::uint6
   std::ranges::sort(order, {}, [](const GgufTensor* tensor) { return tensor->bytes.data(); });
   for (std::size_t i = 1; i < order.size(); ++i) {
     if (order[i - 1]->bytes.data() + order[i - 1]->bytes.size() <= order[i]->bytes.data()) continue;
-    return tensor_error(Code::kCorrupt, path_, order[i]->name, "bytes of its own",
+    return tensor_error(Code::kCorrupt, path_, order[i]->name, "bytes that no other tensor has",
                         "some of " + in_quotes(order[i - 1]->name), "download the file again");
   }
   return {};

@@ -7,7 +7,7 @@
 
 namespace ft::cuda {
 
-/// A softmax that is not yet divided by its mass: lane has the dims 64 j + 2 lane, + 1.
+/// A softmax before the division by its mass: a lane has the dims 64 j + 2 lane, + 1.
 template <int Dims>
 struct Running {
   float top, mass, sum[Dims];
@@ -16,7 +16,7 @@ struct Running {
     mass = 0;
     FT_UNROLL for (int i = 0; i < Dims; i++) sum[i] = 0;
   }
-  /// Adds what follows in order of positions.
+  /// Adds the following positions, in order.
   FT_DEVICE_MEMBER void add(const Running& next) {
     const float most = max_(top, next.top), old = exp_(top - most), fresh = exp_(next.top - most);
     mass = mass * old + next.mass * fresh;
@@ -45,7 +45,7 @@ FT_DEVICE void store_result(const AttendArgs& p, int row, int head, const Runnin
   }
 }
 
-// One warp a head of a row, four a block; y: row; z: segment.
+// One warp per head of a row, four warps per block; y: row; z: segment.
 template <int Dims>
 FT_DEVICE void attend_combine(const AttendArgs& p) {
   const int head = (int)blockIdx.x * 4 + warp_of(), row = (int)blockIdx.y;
@@ -96,7 +96,7 @@ struct AttendBlock {
   u16 queries[16 * Tiles][Dims + 8];
   float scores[16 * Tiles][kCacheRows + 4];
   u16 weights[16 * Tiles][kCacheRows + 8];
-  float old[16 * Tiles], fresh[16 * Tiles];  // factors of the sums so far, and of what is added
+  float old[16 * Tiles], fresh[16 * Tiles];  // factors of the earlier sums, and of the added ones
 };
 template <int Dims>
 struct AttendStage {
@@ -222,13 +222,13 @@ FT_DEVICE void score_unit(const AttendStage<Dims>& stage, AttendBlock<Dims, Tile
   }
 }
 
-/// Maximum and mass of a query so far, the same in the four threads of its row.
+/// Running maximum and mass of a query, the same in the four threads of its row.
 struct Level {
   float top, mass;
   FT_DEVICE_MEMBER void clear() { top = float_of(0xff800000u), mass = 0; }
 };
 
-/// Weights of the unit at `at` for the thread's eight positions of its row; the factor of the sums so far.
+/// Weights of the unit at `at` for the thread's eight positions of its row, and the factor of earlier sums.
 template <int Dims, int Tiles>
 FT_DEVICE void weigh_unit(const Seen& seen, int at, int row, int part, Level& level,
                           AttendBlock<Dims, Tiles>& own) {
@@ -300,7 +300,7 @@ FT_DEVICE void add_values(const AttendStage<Dims>& stage, const AttendBlock<Dims
   }
 }
 
-/// A split's results into memory, of the queries that see something of it.
+/// Writes a split's results of the queries that see a part of it to memory.
 template <int Dims, int Tiles>
 FT_DEVICE void store_split(const AttendArgs& p, const AttendPlace& place, int split, const Level& level,
                            const AttendSums<Dims, Tiles>& sums) {
@@ -329,7 +329,7 @@ FT_DEVICE void store_split(const AttendArgs& p, const AttendPlace& place, int sp
   to(query)[p.head_dim] = level.top, to(query)[p.head_dim + 1] = level.mass;
 }
 
-/// A split's results to those of the splits before it, as attend_combine adds them.
+/// Adds a split's results to the earlier splits' results, as attend_combine does.
 template <int Dims, int Tiles>
 FT_DEVICE void add_split(Level& whole_level, const Level& level, AttendBlock<Dims, Tiles>& own,
                          AttendSums<Dims, Tiles>& whole, const AttendSums<Dims, Tiles>& sums) {
@@ -392,7 +392,7 @@ FT_DEVICE void attend(const AttendArgs& p, u8* memory) {
       stages[i].keys[row][d] = stages[i].values[row][d] = 0;
   }
   const int ahead = p.stages - 1;
-  int loaded = 0;  // units of earlier steps are there before this step's rows
+  int loaded = 0;  // units of earlier steps, which are complete before this step's rows
   for (; loaded < ahead && begin + kCacheRows * (loaded + 1) <= min_(stop, s.position); loaded++) {
     load_unit(p, s, place.kv_head, begin + kCacheRows * loaded, end, stages[loaded]);
     end_copies();
@@ -413,7 +413,7 @@ FT_DEVICE void attend(const AttendArgs& p, u8* memory) {
   Seen seen = {0, 0};
   if (row < 16 * Tiles && place.first + row <= place.last)
     seen = seen_by(p, s, (place.first + row) / place.group);
-  int now = 0, next = ahead;  // stages: of this unit, of the one that is loaded beside it
+  int now = 0, next = ahead;  // stages: of this unit, and of the one that is being loaded
   FT_LOOP for (int at = begin; at < stop; at += kCacheRows) {
     if (ahead > 0) wait_for_unit(p.stages);
     sync_block();

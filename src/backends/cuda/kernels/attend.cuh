@@ -1,4 +1,4 @@
-// What the kernels of attention share: places in the cache, splits, what a row sees.
+// Shared by the kernels of attention: places in the cache, splits, the positions that a row sees.
 #pragma once
 
 #include "backends/cuda/kernels/device.cuh"

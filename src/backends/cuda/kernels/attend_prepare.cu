@@ -3,7 +3,7 @@
 
 namespace ft::cuda {
 
-/// A head of a row in a warp: element i is value i / 32 of lane i % 32. What memory holds comes in one go.
+/// A head of a row in a warp: element i is value i / 32 of lane i % 32. All loads are issued together.
 template <int Each>
 struct PreparedHead {
   float v[Each];

@@ -114,7 +114,7 @@ FT_DEVICE void prepare_rows(const DeltaArgs& p, const SegmentPlace& s, int first
   }
 }
 
-/// What the threads of the rule have: the columns threadIdx.x / 4 and 32 later. A column's state: [4 * Keys]
+/// The registers of a thread of the rule: columns threadIdx.x / 4 and 32 later. A column's state: [4 * Keys]
 /// floats, those beyond key_dim zero.
 template <int Keys>
 struct DeltaBlock {

@@ -1,4 +1,4 @@
-// What the delta rule of prompts (delta.cu) and of steps of few rows (delta_step.cu) share: gates, norms, the
+// Shared by the delta rule of prompts (delta.cu) and of steps of few rows (delta_step.cu): gates, norms, the
 // columns of a state.
 #pragma once
 
@@ -30,7 +30,7 @@ template <int Keys>
 struct DeltaColumns {
   float v[2][Keys];
 
-  /// From memory; `fresh`: zeros, never what an earlier timeline left in the slot.
+  /// From memory; `fresh`: zeros, so that an earlier timeline's state in the slot does not leak.
   FT_DEVICE_MEMBER void load(int c, const float* state, bool fresh) {
     FT_UNROLL for (int i = 0; i < Keys; i += 4) {
       const float4 four = fresh ? make_float4(0, 0, 0, 0) : *(const float4*)(state + i * 4);
@@ -56,7 +56,7 @@ struct DeltaColumns {
           fma_(k[i], change[c], g * v[c][j + i]);
     }
   }
-  /// A row: what is stored under its key becomes more like `value` by `rate`; `out` is read with its query.
+  /// One row: moves the value stored under its key towards `value` by `rate`, then reads `out`.
   FT_DEVICE_MEMBER void add_row(const float* key, const float* query, float g, float rate,
                                 const float (&value)[2], float (&change)[2], float (&out)[2]) {
     float k[Keys], seen[2] = {0, 0};

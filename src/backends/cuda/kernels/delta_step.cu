@@ -1,5 +1,5 @@
-// A step of few rows: convolution, delta rule, gated norm and codes in one launch. A load of what the launch
-// before wrote takes a microsecond while the next linear's weights stream, so all of them are begun at once.
+// A step of few rows: convolution, delta rule, gated norm and codes in one launch. A load of the previous
+// launch's results takes a microsecond while the next linear's weights stream, so all are issued at once.
 #include "backends/cuda/kernels/delta.cuh"
 #include "backends/cuda/kernels/quantise.cuh"
 
@@ -16,7 +16,7 @@ struct DeltaStepRows {
   float decay, dt_bias;  // of the head
 };
 
-/// What the launch needs of its rows comes in one go: memory that others read takes a microsecond each time.
+/// Issues all loads of the launch's rows together: each wait for results of others takes a microsecond.
 FT_DEVICE void fetch_step(const ConvArgs& p, const DeltaArgs& delta, const SegmentPlace& s,
                           DeltaStepRows& rows) {
   const int head = (int)blockIdx.x, key_head = head / (delta.value_heads / delta.key_heads);
@@ -67,7 +67,7 @@ struct StepChannel {
   }
 };
 
-/// What the gate of a row is made from: the decay's in the first warp after the convolution's, the rate's in
+/// The input of a row's gate: of the decay in the first warp after the convolution's, of the rate in
 /// the second.
 FT_DEVICE float load_gate(const DeltaArgs& p, const SegmentPlace& s) {
   const long long row = s.first_row + lane_of();
@@ -75,7 +75,7 @@ FT_DEVICE float load_gate(const DeltaArgs& p, const SegmentPlace& s) {
   return warp_of() == kConvThreads / 32 ? p.a.data[row * p.a.stride + (int)blockIdx.x]
                                         : p.b.data[row * p.b.stride + (int)blockIdx.x];
 }
-/// In two halves, beside the convolution and beside the norms.
+/// In two halves: one during the convolution, one during the norms.
 FT_DEVICE float begin_gate(float raw, const DeltaStepRows& rows) {
   return warp_of() == kConvThreads / 32 ? rows.decay * softplus(raw + rows.dt_bias) : raw;
 }
@@ -87,7 +87,7 @@ FT_DEVICE void end_gate(const SegmentPlace& s, float begun, DeltaStepRows& rows)
     rows.rates[lane_of()] = sigmoid(begun);
 }
 
-/// Queries and keys normalised, as prepare_rows has them.
+/// Normalises queries and keys as prepare_rows does.
 FT_DEVICE void normalise_step(int count, DeltaStepRows& rows) {
   FT_LOOP for (int i = warp_of(); i < 2 * count; i += kConvThreads / 32) {
     const int r = i / 2;
@@ -96,7 +96,7 @@ FT_DEVICE void normalise_step(int count, DeltaStepRows& rows) {
   }
 }
 
-/// A row of the results, by a warp: norm, gate and codes of the linear after them, as in gated_norm_codes.
+/// A row of the results, by a warp: norm, gate, and the codes for the next linear, as in gated_norm_codes.
 FT_DEVICE float4 load_output_gate(const GatedNormArgs& p, const SegmentPlace& s, int r) {
   if (r >= s.rows) return make_float4(0, 0, 0, 0);
   return *(const float4*)(p.gate.data + (long long)(s.first_row + r) * p.gate.stride +

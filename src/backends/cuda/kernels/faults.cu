@@ -1,4 +1,4 @@
-// Kernels that fail, for tests of what happens then (fault_test.cpp).
+// Kernels that fail, for tests of the error paths (fault_test.cpp).
 #include "backends/cuda/kernels/device.cuh"
 
 namespace ft::cuda {

@@ -1,13 +1,13 @@
 // The linear of many rows (prompts) for affine weights in groups of 64: a block has 128 outputs and 64 or 128
-// rows and goes over all of K, group by group, through stages in shared memory. The bits are linear_codes'
-// own (linear.cu): the same chains in eight slices, the slices added in order.
+// rows and walks over all of K, group by group, through stages in shared memory. The bits equal linear_codes'
+// (linear.cu): the same chains in eight slices, the slices added in order.
 #include "backends/cuda/kernels/product.cuh"
 
 namespace ft::cuda {
 
 constexpr int kWarpTiles = 2;  // tiles of 16 outputs of a warp
 
-/// One group of a block: its rows are 16 * Columns, those of a warp half of them.
+/// One group of a block: it has 16 * Columns rows, and a warp has half of them.
 template <int Bits, int Wide, int Columns>
 struct GemmStage {
   static constexpr int kRecord = record_bytes(Bits, kStreamedGroup, Wide), kRows = 16 * Columns;
@@ -17,8 +17,8 @@ struct GemmStage {
   float scales[kRows / 8][kScaleFloats];
 };
 
-/// What a thread copies of each group: where its pieces of 16 bytes begin, and the group that comes next.
-/// Tiles and rows beyond the last are the last ones: nobody reads their sums.
+/// A thread's copies of each group: where its pieces of 16 bytes begin, and the next group to copy.
+/// Tiles and rows beyond the last repeat the last ones; their sums are not used.
 template <int Bits, int Wide, int Columns>
 struct GemmCopies {
   using Stage = GemmStage<Bits, Wide, Columns>;
@@ -65,7 +65,7 @@ struct GemmSums {
   float of[kWarpTiles][Columns][4];
 };
 
-/// acc += one group. The integers are made on top of 1.5 * 2^23, whose low bits they then are as a float.
+/// acc += one group. The integers are accumulated on top of 1.5 * 2^23, so they are the low bits of a float.
 template <int Bits, int Wide, int Columns>
 FT_DEVICE void add_stage(const GemmStage<Bits, Wide, Columns>& stage, int first_tile, int first_column,
                          GemmSums<Columns>& acc) {
@@ -124,7 +124,7 @@ FT_DEVICE void store_gemm(const LinearArgs& p, int tile0, int row0, const GemmSu
   }
 }
 
-/// Adds a slice to those before it, which lie in shared memory: they are read eight times in all.
+/// Adds a slice to the earlier ones, which are in shared memory: they are read eight times in all.
 template <int Columns>
 FT_DEVICE void add_slice(int slice, GemmSums<Columns>& acc, float4* totals) {
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
@@ -140,7 +140,7 @@ FT_DEVICE void add_slice(int slice, GemmSums<Columns>& acc, float4* totals) {
 }
 
 // x: 16 * Columns rows; y: 128 outputs. Warp: (pair of tiles, half of the rows). Shared memory: sums of the
-// slices so far, then the stages.
+// earlier slices, then the stages.
 template <int Bits, int Wide, int Columns>
 FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
   const LinearArgs& p = args.linear;
@@ -200,7 +200,7 @@ FT_GEMM(8, 1, 4, 2)
 // ---- rows for the asynchronous matrix instruction ----
 
 // [block of rows][group]: codes as [4 parts][rows][16 bytes], then scales as they are, [rows / 8][16]. Part c
-// of a row has the words c, c + 4, c + 8, c + 12 of its group: lane t of a packed record meets its words 4 t
+// of a row has the words c, c + 4, c + 8, c + 12 of its group: lane t of a packed record multiplies words 4 t
 // ... + 3 (layout.cuh). Rows beyond the last are zeros. x: four groups; y: 64 rows; thread: a row and group.
 FT_KERNEL(swizzle_activations, SwizzleArgs, 256) {
   begin_kernel();

@@ -1,18 +1,18 @@
 // The linear of few rows for 4-bit weights in groups of 64, at the memory's speed (sm_90 and later). A block
 // has an SM for itself and walks over tiles. One warp streams records through a ring in shared memory (bulk
-// copies; a stage is a piece: up to `Chunk` groups of all eight slices), begun before the launch before has
-// ended; eight warps have a slice of K each, some of them a group more than others if eight does not divide
-// the groups; a tenth one fetches the codes of x and adds the slices in order.
-// Of up to kProducerRows rows the eight warps may make the codes themselves: one launch less in a chain.
-// The bits are linear_codes' own.
+// copies; a stage is a piece: up to `Chunk` groups of all eight slices), begun before the previous launch has
+// ended; eight warps have a slice of K each, some slices one group longer if eight does not divide
+// the groups; a tenth warp fetches the codes of x and adds the slices in order.
+// With up to kProducerRows rows, the eight warps may make the codes themselves, which saves a launch.
+// The bits equal linear_codes'.
 #include "backends/cuda/kernels/hopper.cuh"
 #include "backends/cuda/kernels/product.cuh"
 #include "backends/cuda/kernels/quantise.cuh"
 
 namespace ft::cuda {
 
-/// What a lane has of a tile in a kernel of up to `Rows` rows. The product has eight columns: fewer rows are
-/// there several times, so a lane needs fewer of its own four values.
+/// A lane's part of a tile in a kernel of up to `Rows` rows. The product has eight columns: fewer rows are
+/// repeated, so a lane needs fewer of its four values.
 template <int Rows>
 struct Shape {
   static constexpr int kColumns = Rows > 8 ? 2 : 1, kValues = Rows >= 8 ? 4 : Rows == 4 ? 2 : 1;
@@ -95,7 +95,7 @@ FT_DEVICE void make_rows(const StreamArgs& p, const StreamLayout& at, u8* memory
     const float factor = normed ? norm_factor(p, in, (float*)(memory + at.sums)) : 1.0f;
     FT_LOOP for (int i = (int)threadIdx.x * 16; (Even ? i : i / 512 * 512) < k;
                  i += 16 * 256) {              // whole warps
-      const int from = Even || i < k ? i : 0;  // what threads beyond the row make, nobody stores
+      const int from = Even || i < k ? i : 0;  // threads beyond the row compute values that are not stored
       float v[16], weight[16];
       load16(in + from, 16, v);
       FT_UNROLL for (int j = 0; j < 16; j++) weight[j] = 1;
@@ -125,7 +125,7 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   for (int i = 0; i < last - first; i++) {
     const int b = i % kStreamSums;
-    // What is added, before the sums are waited for and before a store, which could be to the same place.
+    // The addend, loaded before the wait for the sums, and before a store that could be to the same place.
     float before[kColumns][kValues];
     const auto row_of = [&](int n, int j) { return 8 * n + Own::row(t, j); };
     const auto output_of = [&](int j) { return (first + i) * kTileOutputs + Own::output(quad, t, j); };
@@ -158,9 +158,9 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
   }
 }
 
-/// A record's codes as two left operands. Of up to eight rows the high halves count sixteenfold: their
-/// product
-/// is on its own, so neither waits for the other, and is shifted. Of more rows the codes are shifted, once.
+/// A record's codes as two left operands. With up to eight rows the high halves keep their factor of 16, and
+/// their product is separate and shifted afterwards, so neither waits for the other. With more rows they are
+/// shifted here.
 template <int Rows>
 FT_DEVICE void take_halves(uint4 w, u32 (&low)[4], u32 (&high)[4]) {
   constexpr u32 kHigh = 0xf0f0f0f0u;
@@ -220,7 +220,7 @@ struct SliceGroups {
     begin = Even ? slice * groups : slice_begin(groups, slice);
     count = Even ? groups : slice_begin(groups, slice + 1) - begin;
   }
-  /// Of a piece of `now` groups of this slice: records of other slices before it.
+  /// Records of other slices before a piece of `now` groups of this slice.
   template <int Chunk>
   FT_DEVICE_MEMBER int before(int slice, int first, int now) const {
     return Even || first + Chunk < most ? slice * now : begin - slice * first;

@@ -1,7 +1,7 @@
-// The linear of 9 to 64 rows for 4-bit weights in groups of 64 (sm_90 and later). Eight SMs, a cluster, have
-// one of the eight slices of K each: its codes of all rows stay in shared memory, and weights are read once.
-// Of a block eight warps multiply tiles of their own, two stream records, one adds: the slices of a tile
-// are sent to one block of the cluster, which adds them in order. The bits are linear_codes' own.
+// The linear of 9 to 64 rows for 4-bit weights in groups of 64 (sm_90 and later). Eight SMs form a cluster,
+// and each has one of the eight slices of K: its codes of all rows stay in shared memory; weights are read
+// once. In a block, eight warps multiply different tiles, two stream records, one adds: the slices of a tile
+// are sent to one block of the cluster, which adds them in order. The bits equal linear_codes'.
 #include "backends/cuda/kernels/hopper.cuh"
 #include "backends/cuda/kernels/product.cuh"
 
@@ -99,7 +99,7 @@ FT_DEVICE void fetch_slice(const LinearArgs& linear, const RowsRing& ring, int s
               (const u8*)linear.scales + (long long)lane_of() * k + first, bytes, ring.ready);
 }
 
-/// A group's codes of all rows, with their scales and sums, as a lane has them.
+/// A lane's part of a group's codes of all rows, with their scales and sums.
 template <int Columns>
 struct RowsGroup {
   uint4 x[Columns];
@@ -166,7 +166,7 @@ FT_DEVICE void multiply(const SplitKGemmArgs& p, const RowsRing& ring, u8* memor
       };
       if (whole) {
         int g = 0;
-        if (count >= 2) {  // straight on, so that the loads of one product pass during another
+        if (count >= 2) {  // without a branch, so that the loads of one product overlap with another
           FT_UNROLL for (int i = 0; i < 2; i++) {
             RowsGroup<Columns> group;
             take(group, i);
@@ -231,7 +231,7 @@ FT_DEVICE void add_tiles(const LinearArgs& linear, const RowsRing& ring, const u
     __syncwarp();
     if (8 * (turn + kSplitKSums) < tiles.count && lane < kSplitK)
       arrive_in(
-          address_in(ring.freed + 8 * b, lane));  // nobody waits for the last ones: blocks may have ended
+          address_in(ring.freed + 8 * b, lane));  // the last ones are not awaited: blocks may have ended
     FT_UNROLL for (int n = 0; n < Columns; n++) FT_UNROLL for (int j = 0; j < 4; j++) {
       if (live(n, j))
         linear.out.data[(long long)row(n, j) * linear.out.stride + output(j)] =

@@ -1,8 +1,8 @@
 // A mixture of experts for up to eight rows, 4-bit weights in groups of 64, in three launches: mixture_routes
-// finds the distinct experts, mixture_inner has activation(gate * x) * (up * x) of each, mixture_down the
-// rest, with the expert that every row passes and what is added to the sum, where the program has them. A
-// product has a column for each row, whether the row goes to that expert or not. The bits are those of
-// route, expert_4_64_0, swiglu, quantise, sum_experts and so on.
+// finds the distinct experts, mixture_inner computes activation(gate * x) * (up * x) of each, mixture_down
+// the rest, including the shared expert and the addend, where the program has them. A product has a column
+// for each row, whether the row goes to that expert or not. The bits equal those of route, expert_4_64_0,
+// swiglu, quantise, sum_experts and so on.
 #include "backends/cuda/kernels/product.cuh"
 #include "backends/cuda/kernels/quantise.cuh"
 
@@ -27,7 +27,7 @@ FT_DEVICE float mass_of_row(const float* scores, int count, float highest) {
   return total;
 }
 
-/// A warp a row: its experts by falling score, and their weights. `Own`: scores of a lane.
+/// A warp per row: its experts by falling score, and their weights. `Own`: scores of a lane.
 template <int Own>
 FT_DEVICE void choose(const RouteArgs& p, int row, int* experts, float* weights) {
   const float* const scores = p.scores.data + (long long)row * p.scores.stride;
@@ -68,7 +68,7 @@ FT_DEVICE int set_bits(int bits) {
   return count;
 }
 
-// One block; a warp a row.
+// One block; a warp per row.
 FT_KERNEL(mixture_routes, MixtureArgs, 256) {
   FT_SHARED int experts[kMixturePairs], firsts[kMixturePairs];
   FT_SHARED int rows_of[kMixturePairs + 1];
@@ -148,7 +148,7 @@ FT_DEVICE float add_slices_of(const float* sums, int at) {
 FT_DEVICE int row_of_number(int at) { return at / 4 % 4 * 2 + at % 2; }
 FT_DEVICE int output_of_number(int at) { return at / 16 + at % 4 / 2 * 8; }
 
-// x: tile of gate and of up; y: distinct expert, after the one that every row passes, if there is one.
+// x: tile of gate and of up; y: distinct expert; the shared expert is first, if there is one.
 FT_KERNEL_SHARING(mixture_inner, MixtureArgs, 256, 3) {
   constexpr int kAhead = 4;
   FT_SHARED __attribute__((aligned(16))) float sums[2 * kSplitK * 128];
@@ -228,7 +228,7 @@ FT_DEVICE void make_inner_codes(const MixtureArgs& p, const MixtureRoutes& route
   sync_block();
 }
 
-/// A warp's slice of a down matrix: of those of all chosen experts, or of the one that every row passes.
+/// A warp's slice of a down matrix: of all chosen experts, or of the shared one.
 struct MixtureSlice {
   int groups, begin, own, piece;
 
@@ -236,7 +236,7 @@ struct MixtureSlice {
     groups = of_tile, piece = piece_groups(slice_groups(of_tile));
     begin = slice_begin(of_tile, warp_of()), own = slice_begin(of_tile, warp_of() + 1) - begin;
   }
-  /// Byte of a tile's records where a group of the slice is.
+  /// Offset of a group of the slice in a tile's records, in bytes.
   FT_DEVICE_MEMBER int record(int group) const {
     const int in_piece = group % piece;
     return (piece_record(groups, warp_of(), group - in_piece, piece) + in_piece) * kStreamedRecord;

@@ -1,9 +1,9 @@
 // The linear of many rows (prompts) by Hopper's asynchronous matrix instruction, for 4-bit weights in groups
-// of 64. A block goes over products of 256 outputs (two warpgroups of 128) and `Rows` rows; a third warpgroup
-// copies records and rows (as swizzle_activations has laid them, gemm.cu), a group a stage, also of the next
-// product while sums are stored. A warp makes the left operand of its two tiles in registers. The integers of
-// a group come in two parts of its rows: one is scaled while the matrix unit has the other. The bits are
-// linear_codes' own (linear.cu): the same chains in eight slices, added in order.
+// of 64. A block walks over products of 256 outputs (two warpgroups of 128) and `Rows` rows; a third
+// warpgroup copies records and rows (in the layout of swizzle_activations, gemm.cu), a group a stage, also of
+// the next product while sums are stored. A warp makes the left operands of its two tiles in registers. The
+// integers of a group come in two parts of its rows: one is scaled while the matrix unit computes the other.
+// The bits equal linear_codes' (linear.cu): the same chains in eight slices, added in order.
 #include "backends/cuda/kernels/hopper.cuh"
 #include "backends/cuda/kernels/product.cuh"
 
@@ -18,7 +18,7 @@ constexpr int kWarpTiles = 2;  // of a warp
       "+r"(d[i + 6]), "+r"(d[i + 7])
 
 /// d (+)= a * b: 64 x 32 unsigned bytes in a warpgroup's registers, 32 x 32 or 32 x 48 signed bytes in shared
-/// memory. `add` 0: d is the product alone. Begun, not ended.
+/// memory. `add` 0: d is the product alone. It is begun here and ends later.
 FT_DEVICE void begin_product(int (&d)[16], const u32 (&a)[4], u64 b, int add) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %21, 0; wgmma.mma_async.sync.aligned.m64n32k32.s32.u8.s8 "
@@ -33,12 +33,12 @@ FT_DEVICE void begin_product(int (&d)[24], const u32 (&a)[4], u64 b, int add) {
       : FT_EIGHT(d, 0), FT_EIGHT(d, 8), FT_EIGHT(d, 16)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
-/// Waits until all products but those of the last `Left` calls of begin_products have ended.
+/// Waits for all products except those of the last `Left` calls of begin_products.
 template <int Left>
 FT_DEVICE void products_left() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
-/// The compiler may not move what reads or writes d across this.
+/// The compiler must not move reads or writes of d across this.
 template <int Count>
 FT_DEVICE void hold(int (&d)[kWarpTiles][Count]) {
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
@@ -65,8 +65,8 @@ struct AsyncItems {
 };
 
 /// The four warps that fill the stages. Lanes 0 to 3 copy a tile's records each (those beyond the last tile
-/// are the last one's), lane 4 of the first warp the rows. After the last group comes one more, for products
-/// that nobody reads.
+/// repeat the last one's), lane 4 of the first warp the rows. After the last group comes one more, for
+/// products that are not used.
 template <int Rows>
 FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 base, int part) {
   using Places = AsyncPlaces<Rows>;
@@ -115,7 +115,7 @@ FT_DEVICE void begin_products(int (&dot)[kWarpTiles][Count], const u32 (&a)[kWar
   asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
 
-/// What a part of a group is scaled by first: loaded before the thread waits for the part's integers.
+/// The first scales of a part of a group, loaded before the thread waits for the part's integers.
 struct PartScales {
   uint2 pairs[kWarpTiles];
   float4 rows;
@@ -126,7 +126,7 @@ struct PartScales {
   }
 };
 
-/// acc += one group of `2 * Count` rows from row First on, whose integers are there. `scales`: of those rows.
+/// acc += one group of `2 * Count` rows from row First on, whose integers are ready. `scales`: these rows'.
 template <int First, int Rows, int Count>
 FT_DEVICE void add_products(const int (&dot)[kWarpTiles][Count], const PartScales& part, const u8* scales,
                             float (&acc)[kWarpTiles][Rows / 2]) {
@@ -145,7 +145,7 @@ FT_DEVICE void add_products(const int (&dot)[kWarpTiles][Count], const PartScale
   }
 }
 
-/// Adds a slice to those before it, which lie in shared memory: they are read eight times in all.
+/// Adds a slice to the earlier ones, which are in shared memory: they are read eight times in all.
 template <int Rows>
 FT_DEVICE void add_slice(int slice, float (&acc)[kWarpTiles][Rows / 2], float4* totals) {
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
@@ -181,7 +181,7 @@ FT_DEVICE void store_sums(const LinearArgs& p, int tile, int row0, float (&acc)[
   }
 }
 
-/// What the two warpgroups do. Warp w of a warpgroup has tiles w and w + 4 of its eight.
+/// The work of the two warpgroups. Warp w of a warpgroup has tiles w and w + 4 of its eight.
 template <int Rows>
 FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory) {
   using Places = AsyncPlaces<Rows>;
@@ -190,7 +190,7 @@ FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory
   const u32 base = shared_address(memory);
   float4* totals = (float4*)memory + threadIdx.x;
   const u8* stage = memory + Places::kSums;
-  // Of a thread in a stage: its codes of weights, their scales, the scales of rows.
+  // A thread's places in a stage: its codes of weights, their scales, the scales of rows.
   const int codes_at = Places::kRecords + tile * kStreamedRecord + lane * 16;
   const int weights_at = Places::kRecords + tile * kStreamedRecord + 512 + (lane >> 2) * 8;
   const int scales_at = Places::kScales + (lane & 3) * 16;
@@ -248,7 +248,7 @@ FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory
   hold(back);
 }
 
-// x: any number of blocks: each goes over products of 256 outputs and `Rows` rows.
+// x: any number of blocks; each walks over products of 256 outputs and `Rows` rows.
 template <int Rows>
 FT_DEVICE void async_gemm(const AsyncGemmArgs& p, u8* memory) {
   using Places = AsyncPlaces<Rows>;
