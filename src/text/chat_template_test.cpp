@@ -89,6 +89,72 @@ TEST(ChatTemplate, ValuesAreThoseOfJinja2) {
     EXPECT_TRUE(rendered("{{ " + std::string(wrong) + " }}").starts_with("error: ")) << wrong;
 }
 
+TEST(ChatTemplate, ArgumentsHaveJinja2sNamesAndPlaces) {
+  const struct {
+    const char *expression, *text;
+  } cases[] = {
+      {"cycler('a', 'b').next()", "a"},
+      {"[1, 2]|sort(true)", "[2, 1]"},
+      {"[{'r': 'y'}, {'r': 'x'}]|sort(attribute='r')|map(attribute='r')|list", "['x', 'y']"},
+      {"[{'r': 'x', 'v': 1}, {'r': 'x'}]|groupby('r')", "[('x', [{'r': 'x', 'v': 1}, {'r': 'x'}])]"},
+      {"([{'r': 'x'}]|groupby('r'))[0].grouper ~ ([{'r': 'x'}]|groupby('r')|first).list", "x[{'r': 'x'}]"},
+      {"{'b': 1, 'a': 2}|dictsort(false, 'value')", "[('b', 1), ('a', 2)]"},
+      {"'foo bar baz qux'|truncate(9)", "foo..."},
+      {"'foo bar baz qux'|truncate(9, true)", "foo ba..."},
+      {"'foo bar'|truncate(5, leeway=0)", "fo..."},
+      {"'foo bar'|truncate(length=4, killwords=true, end='.', leeway=0)", "foo."},
+      {"'foo bar'|truncate(5)", "foo bar"},
+      {"'a b/c?é'|urlencode", "a%20b/c%3F%C3%A9"},
+      {"{'a': 1, 'b': 'c d/'}|urlencode", "a=1&b=c+d%2F"},
+      {"[('a', 'b&c')]|urlencode", "a=b%26c"},
+      {"'x'.encode is defined", "True"},
+      {"('x'.strip is defined, [].append is defined, [].count is defined, (1,).copy is defined)",
+       "(True, False, True, False)"},
+      {"('x'['upper'] is defined, {'upper': 1}.upper, 'x'.nothing is defined)", "(True, 1, False)"},
+      {"none_such|default('d', boolean=true) ~ ''|default(default_value='e', boolean=true)", "de"},
+      {"[none_such|default(none)]", "[None]"},
+      {"'aXa'|replace(old='a', new='b', count=1)", "bXa"},
+      {"'  a '|trim(chars=' ') ~ '|'", "a|"},
+      {"'x'|center(width=3) ~ '|'", " x |"},
+      {"{'a': [1]}|tojson(false, 1)", "{\n \"a\": [\n  1\n ]\n}"},
+      {"{'b': 'ü', 'a': none}|tojson(true, none, (',', ':'), true)", "{\"a\":null,\"b\":\"\\u00fc\"}"},
+      {"' a  b c '.split(none, 1)", "['a', 'b c ']"},
+      {"'a,b,c'.split(sep=',', maxsplit=1)", "['a', 'b,c']"},
+      {"'a b c'.rsplit(maxsplit=1)", "['a b', 'c']"},
+      {"'a\\nb'.splitlines(keepends=true)", "['a\\n', 'b']"},
+      {"'a\\tb'.expandtabs(4)", "a   b"},
+      {"[1, 2, 1].index(1, 1)", "2"},
+      {"7|round(method='ceil')", "7.0"},
+      {"{'a': 1, 'b': 2}|last", "b"},
+      {"{'a': 1, 'b': 2}|reverse|list", "['b', 'a']"},
+      {"dict([('a', 1)], b=2)", "{'a': 1, 'b': 2}"},
+      {"namespace({'a': 1}, b=2).a", "1"},
+      {"[1, 2, 3]|sum(none, 4)", "10"},
+      {"'ß'.casefold()", "ss"},
+      {"'<'|forceescape", "&lt;"},
+  };
+  for (const auto& [expression, text] : cases)
+    EXPECT_EQ(rendered("{{ " + std::string(expression) + " }}"), text) << expression;
+  for (const char* wrong : {"1|default(a=1)", "'a'|replace('a')", "[1]|sort(true, reverse=true)", "cycler()",
+                            "'a'|truncate(2)", "'a'.split('')", "dict([1])", "'a'|center(1, 2)"})
+    EXPECT_TRUE(rendered("{{ " + std::string(wrong) + " }}").starts_with("error: ")) << wrong;
+  EXPECT_EQ(rendered("{% set c = cycler('a', 'b') %}{{ c.next() }}{{ c.next() }}{{ c.next() }}{{ c.current }}"
+                     "{% set _ = c.reset() %}{{ c.next() }}"),
+            "ababa");
+  EXPECT_EQ(rendered("{% set j = joiner('; ') %}{% for i in [1, 2, 3] %}{{ j() }}{{ i }}{% endfor %}"),
+            "1; 2; 3");
+  EXPECT_EQ(rendered("{% for name, list in [{'r': 'x'}, {'r': 'y'}, {'r': 'x'}]|groupby('r') %}"
+                     "{{ name }}{{ list|length }}{% endfor %}"),
+            "x2y1");
+}
+
+TEST(ChatTemplate, AWidthInAFormatIsBounded) {
+  EXPECT_EQ(rendered("{{ '%4d' % 1 }}"), "   1");
+  for (const char* wide : {"'%10000d' % 1", "'%.10000f'|format(1.0)", "'{:10000}'.format(1)"})
+    EXPECT_NE(rendered("{{ " + std::string(wide) + " }}").find("more than 4 digits"), std::string::npos)
+        << wide;
+}
+
 std::string repeated(const std::string& text, int count) {
   std::string all;
   for (int i = 0; i < count; ++i) all += text;

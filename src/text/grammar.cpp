@@ -135,6 +135,7 @@ GrammarCompiler::Compiled GrammarCompiler::compile(int kind, std::string_view so
 GrammarCompiler::Compiled GrammarCompiler::json_schema(std::string_view schema, SchemaRule rule) const {
   constexpr std::string_view kName = "the JSON schema";
   if (schema.size() <= kMaxSchemaBytes && is_json(schema, kMaxGrammarDepth)) {
+    begin_heavy_work(HeavyWork::kGrammar);
     std::string lark;
     const auto parsed = read_json<nlohmann::ordered_json>(schema);
     FT_ASSIGN(const std::optional<std::string> start, counted_schema_rule(parsed, rule, "s", lark));
@@ -159,6 +160,7 @@ GrammarCompiler::Compiled GrammarCompiler::lark(std::string_view source) const {
 }
 
 GrammarCompiler::Compiled GrammarCompiler::tool_calls(const ToolCallRules& rules) const {
+  begin_heavy_work(HeavyWork::kGrammar);
   FT_ASSIGN(const std::string source, tool_call_lark(rules, tokenizer_));
   return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxLarkBytes, "the grammar of the tools",
                  rules.format->channels);

@@ -31,10 +31,10 @@ namespace ft {
 struct ChatFormat;
 
 inline constexpr size_t kMaxGrammarBytes = size_t{1} << 16;  // of an expression or a Lark grammar
-inline constexpr size_t kMaxSchemaBytes = size_t{1} << 17;   // of a JSON schema, and of all tools' together
+inline constexpr size_t kMaxSchemaBytes = size_t{1} << 17;   // of a JSON schema
 inline constexpr int kMaxGrammarDepth = 64;                  // of a schema; Lark groups have a separate limit
 inline constexpr size_t kMaxGrammarSymbols = 20'000;         // of a grammar after compilation
-inline constexpr size_t kMaxToolsOffered = 128;              // of one tool-call grammar
+inline constexpr size_t kMaxToolsOffered = 512;              // of one tool-call grammar
 
 /// Walks along one answer. After an error every call returns that error: start again from the Grammar.
 class GrammarMatcher {

@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "text/chat_format.h"
 #include "text/json_text.h"
+#include "text/lark_rules.h"
 #include "text/pattern.h"
 #include "text/schema_grammar.h"
 #include "text/schema_graph.h"
@@ -19,8 +20,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kText = "TEXT";      // of an answer that is not a call
-constexpr std::string_view kAnswer = "answer";  // the same, of a schema
+constexpr std::string_view kText = "TEXT";         // of an answer that is not a call
+constexpr std::string_view kAnswer = "answer";     // the same, of a schema
+constexpr size_t kMaxRuleBytes = size_t{1} << 22;  // of all tools' rules before equal ones are shared
 
 struct Function {
   std::string name;
@@ -158,16 +160,22 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   }
   const ToolCallSyntax& form = rules.format->calls;
   FT_ASSIGN(const std::vector<Function> functions, functions_of(rules));
-  std::string lark, bodies;
+  std::string lark, bodies, texts;
   for (size_t i = 0; i < functions.size(); ++i) {
     const std::string prefix = fmt::format("f{}", i);
     const auto text_format = rules.text_formats.find(functions[i].name);
     const bool is_text = text_format != rules.text_formats.end();
     if (is_text) FT_TRY(check_name(functions[i].name, "function", "<>{}\n"));
     FT_ASSIGN(const std::string body,
-              is_text ? form.text_body(functions[i].name, text_format->second, prefix, lark)
+              is_text ? form.text_body(functions[i].name, text_format->second, prefix, texts)
                       : function_body(form, functions[i], prefix, lark));
     lark += fmt::format("{}: {}\n", prefix, body);
+    if (lark.size() > kMaxRuleBytes) {
+      return Error{Code::kInvalid,
+                   fmt::format("the parameters of the first {} tools make more than {} bytes of rules; offer "
+                               "fewer tools or simpler parameters",
+                               i + 1, kMaxRuleBytes)};
+    }
     bodies += (i == 0 ? "" : " | ") + prefix;
   }
   const std::string more = form.between.empty() ? "" : json_quoted(form.between) + " ";
@@ -205,7 +213,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   if (!form.quote.empty()) head += fmt::format("quote: {}\n", tag(form.quote, tokenizer, *rules.format));
   if (!form.head.empty()) head += fmt::format("head: {}\n", tag(form.head, tokenizer, *rules.format));
   if (form.rules != nullptr) head += form.rules();
-  return head + lark;
+  return shared_lark_rules(head + lark) + texts;
 }
 
 }  // namespace ft

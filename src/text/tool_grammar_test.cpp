@@ -291,6 +291,52 @@ TEST(ToolGrammar, AReferenceThatLeadsNowhereAllowsAnythingUnlessStrict) {
                       "{\"a\": [1]}}}\n</tool_call>"));
 }
 
+TEST(ToolGrammar, HundredsOfToolsOfAServerMakeOneGrammar) {
+  constexpr size_t kCount = 400;
+  std::string many = "[";
+  for (size_t i = 0; i < kCount; ++i) {
+    many += fmt::format(R"({}{{"name": "tool_{}", "parameters": {{"type": "object", "properties": {{
+        "path": {{"type": "string"}}, "mode": {{"enum": ["read", "write"]}}, "filter": {{"anyOf": [
+        {{"type": "object", "properties": {{"by": {{"type": "string"}}, "x": {{}}}}}}, {{"type": "null"}}]}},
+        "limit{}": {{"type": "integer", "maximum": {}}}}}, "required": ["path"]}}}})",
+                        i == 0 ? "" : ",", i, i % 3, i);
+  }
+  for (const ChatFormat* format : {&kQwen35Format, &kHermesFormat}) {
+    ToolCallRules rules = qwen_rules();
+    rules.required = true, rules.format = format, rules.tools_json = many + "]";
+    const auto grammar = tools(rules);
+    const auto call = [&](int tool, int limit) {
+      if (format == &kHermesFormat)
+        return fmt::format(
+            "<tool_call>\n{{\"name\": \"tool_{}\", \"arguments\": {{\"path\": \"a\", \"limit{}\": {}}}}}\n"
+            "</tool_call>",
+            tool, tool % 3, limit);
+      return fmt::format(
+          "<tool_call>\n<function=tool_{}>\n<parameter=path>\na\n</parameter>\n<parameter=limit{}>\n{}\n"
+          "</parameter>\n</function>\n</tool_call>",
+          tool, tool % 3, limit);
+    };
+    for (const int tool : {0, 7, 399}) {
+      EXPECT_TRUE(accepts(*grammar, call(tool, tool))) << tool;
+      EXPECT_FALSE(accepts(*grammar, call(tool, tool + 1))) << tool << ": each keeps its own bounds";
+    }
+    EXPECT_FALSE(accepts(*grammar, call(400, 1)));
+  }
+}
+
+TEST(ToolGrammar, RulesHaveALimitBeforeTheyAreShared) {
+  ToolCallRules rules = qwen_rules();
+  using Json = nlohmann::ordered_json;
+  Json tools = Json::array(), properties = Json::object();
+  for (int i = 0; i < 400; ++i) properties[fmt::format("p{}", i)] = {{"enum", {std::string(300, 'x')}}};
+  for (int i = 0; i < 40; ++i) {
+    tools.push_back(
+        {{"name", fmt::format("t{}", i)}, {"parameters", {{"type", "object"}, {"properties", properties}}}});
+  }
+  rules.tools_json = tools.dump();
+  EXPECT_NE(refusal(compiler().tool_calls(rules)).find("bytes of rules"), std::string::npos);
+}
+
 TEST(ToolGrammar, BadToolsAreNamed) {
   ToolCallRules rules = qwen_rules();
   rules.tools_json = "{}";
@@ -304,7 +350,7 @@ TEST(ToolGrammar, BadToolsAreNamed) {
   for (size_t i = 0; i <= kMaxToolsOffered; ++i)
     many += fmt::format(R"({}{{"name": "t{}"}})", i == 0 ? "" : ",", i);
   rules.tools_json = many + "]";
-  EXPECT_NE(refusal(compiler().tool_calls(rules)).find("129 tools"), std::string::npos);
+  EXPECT_NE(refusal(compiler().tool_calls(rules)).find("513 tools"), std::string::npos);
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ import jsonschema
 
 from random_schemas import schema
 
-FORMATS = ['qwen3_5', 'gemma4', 'hermes']
+FORMATS = ['qwen3_5', 'gemma4', 'hermes', 'harmony', 'glm4_moe', 'llama3_json']
 NAMES = ['f', 'files/read', 'get.weather', 'größe ändern']
 DRAWS = 3
 # Of schemas without strict: nothing fits, or a name or value has the model's own markup.

@@ -4,12 +4,16 @@
 // its format. For call_schemas_test.py.
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
 #include "text/chat_format/gemma4.h"
+#include "text/chat_format/glm4_moe.h"
+#include "text/chat_format/harmony.h"
 #include "text/chat_format/hermes.h"
+#include "text/chat_format/llama3_json.h"
 #include "text/chat_format/qwen3_5.h"
 #include "text/grammar.h"
 
@@ -32,7 +36,7 @@ struct Drawing {
         tokenizer(std::move(Tokenizer::load(folder)).value()),
         eos(std::move(ends)),
         grammars(tokenizer, eos) {
-    for (const char* text : {"\n</parameter>", "\"", "}", "]", "<|\"|>"}) {
+    for (const char* text : {"\n</parameter>", "</arg_value>", "\"", "}", "]", "<|\"|>"}) {
       endings.push_back(std::move(tokenizer.encode(text, false)).value());
     }
   }
@@ -112,13 +116,21 @@ struct Drawing {
 }  // namespace ft
 
 int main() {
-  const ft::Drawing qwen(ft::kQwen35Format, "assets/qwen3.5-tiny", {8180, 8178});
-  const ft::Drawing hermes(ft::kHermesFormat, "assets/qwen3.5-tiny", {8180, 8178});
-  const ft::Drawing gemma(ft::kGemma4Format, "tests/golden/gemma4/odd", {1, 106, 50});
+  constexpr const char* kQwen = "assets/qwen3.5-tiny";
+  constexpr const char* kGemma = "tests/golden/gemma4/odd";
+  std::map<std::string, ft::Drawing, std::less<>> drawings;
+  const auto add = [&](const ft::ChatFormat& format, const char* folder, std::vector<int32_t> ends) {
+    drawings.try_emplace(std::string(format.name), format, folder, std::move(ends));
+  };
+  add(ft::kQwen35Format, kQwen, {8180, 8178});
+  add(ft::kHermesFormat, kQwen, {8180, 8178});
+  add(ft::kLlama3JsonFormat, kQwen, {8180, 8178});
+  add(ft::kGlm4MoeFormat, kQwen, {8180, 8178});
+  add(ft::kGemma4Format, kGemma, {1, 106, 50});
+  add(ft::kHarmonyFormat, "tests/golden/gpt_oss/mxfp4", {2, 7});
   for (std::string line; std::getline(std::cin, line);) {
     const auto asked = nlohmann::ordered_json::parse(line);
-    const std::string format = asked["format"];
-    const ft::Drawing& drawing = format == "gemma4" ? gemma : format == "hermes" ? hermes : qwen;
+    const ft::Drawing& drawing = drawings.at(asked["format"].get<std::string>());
     std::cout << drawing.answer(asked).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace)
               << std::endl;
   }

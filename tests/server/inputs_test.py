@@ -107,7 +107,7 @@ class SchemaBounds(WithServer):
     def test_tools_that_cannot_be_used_are_the_clients_fault(self):
         def tool(name, parameters):
             return {"type": "function", "function": {"name": name, "parameters": parameters, "strict": True}}
-        many = [tool(f"f{i}", {"type": "object"}) for i in range(129)]
+        many = [tool(f"f{i}", {"type": "object"}) for i in range(513)]
         for name, tools in (("many", many), ("deep", [tool("f", nested(40))])):
             with self.subTest(name):
                 status, _, answer = self.ask("/v1/chat/completions",

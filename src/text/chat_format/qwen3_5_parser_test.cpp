@@ -138,6 +138,16 @@ TEST(Qwen35Parser, AcceptsHermesJson) {
   EXPECT_EQ(parsed("<tool_call>{oops}</tool_call>"), "<tool_call>{oops}</tool_call>");
 }
 
+TEST(Qwen35Parser, ACallInJsonIsTriedALimitedNumberOfTimes) {
+  const auto call_with = [](int closes) {
+    std::string text = R"(<tool_call>{"name": "f", "arguments": {"s": ")";
+    for (int i = 0; i < closes; ++i) text += "</tool_call>";
+    return text + R"("}}</tool_call>)";
+  };
+  EXPECT_TRUE(parsed(call_with(15)).starts_with("[f {"));
+  EXPECT_EQ(parsed(call_with(16)), call_with(16));
+}
+
 TEST(Qwen35Parser, ShowsWhatOnlyLooksLikeACall) {
   EXPECT_EQ(parsed("the <tool_call> tag"), "the <tool_call> tag");
   EXPECT_EQ(parsed("a <tool_ca"), "a <tool_ca");

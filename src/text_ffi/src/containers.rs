@@ -8,23 +8,48 @@ use minijinja::value::{Object, ObjectRepr, Rest, ValueKind};
 use minijinja::{Environment, Error, State, Value};
 
 use crate::bounds::{extent, spend, spend_memory, spend_on_all_of};
+use crate::groups::is_tuple;
 use crate::operators::{equal, is_list, items_of, list_like, refuse, undefined, Number};
 
-/// Methods of a dict that a template may read without calling them. In `d.items`, Python finds the method
-/// before an item of that name; in `d["items"]`, it finds the item first.
-const METHODS: [(&str, &str); 5] =
-    [("items", ".items"), ("keys", ".keys"), ("values", ".values"), ("get", ".get"), ("copy", ".copy")];
+/// Methods that a template may read without calling them, and the filters that replace `.name`. In `d.items`,
+/// Python finds the method before an item of that name; in `d["items"]`, it finds the item first.
+macro_rules! methods {
+    ($($constant:ident: $($name:ident)*;)*) => {
+        $(const $constant: &[(&str, &str)] = &[$((stringify!($name), concat!(".", stringify!($name)))),*];)*
+    };
+}
+methods! {
+    OF_DICTS: items keys values get copy fromkeys;
+    OF_LISTS: copy count index;
+    OF_TUPLES: count index;
+    OF_TEXTS: capitalize casefold center count encode endswith expandtabs find format format_map index isalnum
+        isalpha isascii isdecimal isdigit isidentifier islower isnumeric isprintable isspace istitle isupper
+        join ljust lower lstrip maketrans partition removeprefix removesuffix replace rfind rindex rjust
+        rpartition rsplit rstrip split splitlines startswith strip swapcase title translate upper zfill;
+}
 
-fn method_name(name: &str) -> Option<&'static str> {
-    METHODS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known)
+fn all_methods() -> impl Iterator<Item = &'static (&'static str, &'static str)> {
+    [OF_DICTS, OF_LISTS, OF_TEXTS].into_iter().flatten()
+}
+
+/// The method of a value that has this name.
+fn method_of(value: &Value, name: &str) -> Option<&'static str> {
+    let methods = match value.kind() {
+        ValueKind::String => OF_TEXTS,
+        ValueKind::Seq if is_tuple(value) => OF_TUPLES,
+        ValueKind::Seq => OF_LISTS,
+        _ if is_dict(value) => OF_DICTS,
+        _ => return None,
+    };
+    methods.iter().find(|(known, _)| *known == name).map(|(known, _)| *known)
 }
 
 /// The filter that replaces `.name`.
 pub fn attribute_filter(name: &str) -> Option<&'static str> {
-    METHODS.iter().find(|(known, _)| *known == name).map(|(_, filter)| *filter)
+    all_methods().find(|(known, _)| *known == name).map(|(_, filter)| *filter)
 }
 
-/// A method of a map that was read but not called.
+/// A method that was read but not called.
 #[derive(Debug)]
 struct BoundMethod {
     of: Value,
@@ -41,7 +66,13 @@ impl Object for BoundMethod {
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "<built-in method {} of dict object>", self.name)
+        let kind = match self.of.kind() {
+            ValueKind::String => "str",
+            ValueKind::Map => "dict",
+            _ if is_tuple(&self.of) => "tuple",
+            _ => "list",
+        };
+        write!(f, "<built-in method {} of {kind} object>", self.name)
     }
 }
 
@@ -56,10 +87,10 @@ fn is_dict(value: &Value) -> bool {
 }
 
 fn attribute(value: &Value, name: &'static str) -> Result<Value, Error> {
-    if is_dict(value) {
-        return Ok(bound(value, name));
+    match method_of(value, name) {
+        Some(name) => Ok(bound(value, name)),
+        None => value.get_attr(name),
     }
-    value.get_attr(name)
 }
 
 fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
@@ -92,7 +123,7 @@ fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
 
 /// A value that Python can hash. Lists cannot be keys of a map, and reading a large one as a key is slow.
 fn is_key(value: &Value) -> bool {
-    !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) || value.is_tuple()
+    !matches!(value.kind(), ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) || is_tuple(value)
 }
 
 /// container[key]; undefined if there is no such item.
@@ -107,8 +138,8 @@ fn item(container: &Value, key: &Value) -> Result<Value, Error> {
     }
     spend_on_all_of(key)?;
     let found = container.get_item(key)?;
-    match key.as_str().and_then(method_name) {
-        Some(name) if found.is_undefined() && is_dict(container) => Ok(bound(container, name)),
+    match key.as_str().and_then(|name| method_of(container, name)) {
+        Some(name) if found.is_undefined() => Ok(bound(container, name)),
         _ => Ok(found),
     }
 }
@@ -182,7 +213,7 @@ pub fn add_to(env: &mut Environment) {
     env.add_filter("{}", map_of);
     env.add_filter("for", iterated);
     env.add_filter("captured", captured);
-    for (name, filter) in METHODS {
-        env.add_filter(filter, move |value: &Value| attribute(value, name));
+    for (name, filter) in all_methods() {
+        env.add_filter(*filter, move |value: &Value| attribute(value, name));
     }
 }

@@ -1,10 +1,12 @@
 //! The filters of a chat template: those of Jinja2 and of transformers. Each pays for the values that it
 //! reads and for those that it makes.
 
-use minijinja::value::{from_args, Kwargs, Rest, ValueOrKwargs};
+use minijinja::value::{from_args, Kwargs, Rest, ValueKind, ValueOrKwargs};
 use minijinja::{filters, Environment, Error, ErrorKind, State, Value};
 
+use crate::arguments::Bound;
 use crate::bounds::{spend, spend_memory, spend_on, spend_on_all_of};
+use crate::groups;
 use crate::numbers;
 use crate::python::{self, str_of};
 
@@ -19,6 +21,43 @@ enum Price {
 
 pub fn refuse(what: impl Into<String>) -> Error {
     Error::new(ErrorKind::InvalidOperation, what.into())
+}
+
+/// Jinja2's parameters after the value, of filters that minijinja takes by name only.
+const PARAMETERS: [(&str, &[&str]); 8] = [
+    ("dictsort", &["case_sensitive", "by", "reverse"]),
+    ("groupby", &["attribute", "default", "case_sensitive"]),
+    ("max", &["case_sensitive", "attribute"]),
+    ("min", &["case_sensitive", "attribute"]),
+    ("round", &["precision", "method"]),
+    ("sort", &["reverse", "case_sensitive", "attribute"]),
+    ("sum", &["attribute", "start"]),
+    ("unique", &["case_sensitive", "attribute"]),
+];
+
+/// The arguments as minijinja's filter takes them.
+fn native_arguments(name: &str, mut args: Vec<Value>) -> Result<Vec<Value>, Error> {
+    let Some(first) = args.first_mut() else { return Ok(args) };
+    if matches!(name, "last" | "reverse") && first.kind() == ValueKind::Map {
+        *first = first.try_iter()?.collect();
+    }
+    let Some((_, parameters)) = PARAMETERS.iter().find(|(known, _)| *known == name) else {
+        return Ok(args);
+    };
+    let mut given = Bound::of(name, parameters, &args[1..])?;
+    if let Some(attribute) = given.get("attribute").filter(|value| value.is_integer()) {
+        let path = attribute.to_string();
+        given.set("attribute", Value::from(path));
+    }
+    let number = args[0].clone();
+    // Only the usual rounding keeps an integer one.
+    if name == "round"
+        && number.is_integer()
+        && given.get("method").is_some_and(|m| m.as_str() != Some("common"))
+    {
+        return Ok(vec![Value::from(f64::try_from(number)?), given.into_named()]);
+    }
+    Ok(vec![number, given.into_named()])
 }
 
 fn add_paid(env: &mut Environment, name: &'static str, price: Price, native: Value) {
@@ -44,7 +83,12 @@ fn add_paid(env: &mut Environment, name: &'static str, price: Price, native: Val
             },
             _ => {}
         }
-        native.call(state, &args)
+        let found = native.call(state, &native_arguments(name, args)?)?;
+        if name == "groupby" {
+            groups::of(&found)
+        } else {
+            Ok(found)
+        }
     });
 }
 
@@ -68,8 +112,9 @@ pub fn add_to(env: &mut Environment) {
     env.add_filter("capitalize", |value: &Value| str_of(value).map(|text| capitalized(&text)));
     env.add_filter("title", title);
     env.add_filter("safe", str_of);
-    env.add_filter("escape", escape);
-    env.add_filter("e", escape);
+    for name in ["escape", "e", "forceescape"] {
+        env.add_filter(name, escape);
+    }
     env.add_filter("wordcount", |value: &Value| {
         Ok::<_, Error>(
             str_of(value)?
@@ -78,9 +123,14 @@ pub fn add_to(env: &mut Environment) {
                 .count(),
         )
     });
-    env.add_filter("center", |text: &Value, width: Option<u64>| {
-        padded(text, width.unwrap_or(80), "center", ' ')
+    env.add_filter("center", |text: &Value, args: Rest<ValueOrKwargs>| {
+        let given = Bound::of("center", &["width"], &args.into_values())?;
+        let width = given.int("center", "width")?.unwrap_or(80);
+        padded(text, u64::try_from(width).unwrap_or(0), "center", ' ')
     });
+    for name in ["default", "d"] {
+        env.add_filter(name, default);
+    }
     env.add_filter("format", |state: &mut State, format: &Value, args: Rest<ValueOrKwargs>| {
         let args = args.into_values();
         check_widths(format)?;
@@ -105,8 +155,9 @@ pub fn add_to(env: &mut Environment) {
     env.add_filter("tojson", tojson);
     env.add_filter("string", str_of);
     env.add_filter("pprint", |value: &Value| python::repr_of(value));
-    env.add_filter("trim", |value: &Value, chars: Option<String>| {
-        Ok::<_, Error>(strip(&str_of(value)?, chars.as_deref(), "strip"))
+    env.add_filter("trim", |value: &Value, args: Rest<ValueOrKwargs>| {
+        let given = Bound::of("trim", &["chars"], &args.into_values())?;
+        Ok::<_, Error>(strip(&str_of(value)?, given.text("trim", "chars")?.as_deref(), "strip"))
     });
     env.add_filter("upper", |value: &Value| str_of(value).map(|text| text.to_uppercase()));
     env.add_filter("lower", |value: &Value| str_of(value).map(|text| text.to_lowercase()));
@@ -151,8 +202,20 @@ fn escape(value: &Value) -> Result<String, Error> {
     Ok(text.replace('"', "&#34;").replace('\'', "&#39;"))
 }
 
-fn replace(text: &Value, old: &Value, new: &Value, count: Option<i64>) -> Result<String, Error> {
-    replaced(&str_of(text)?, &str_of(old)?, &str_of(new)?, count)
+fn default(value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {
+    let given = Bound::of("default", &["default_value", "boolean"], &args.into_values())?;
+    if value.is_undefined() || (given.is_true("boolean") && !value.is_true()) {
+        return Ok(given.given("default_value").cloned().unwrap_or_else(|| Value::from("")));
+    }
+    Ok(value.clone())
+}
+
+fn replace(text: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
+    let given = Bound::of("replace", &["old", "new", "count"], &args.into_values())?;
+    let (Some(old), Some(new)) = (given.given("old"), given.given("new")) else {
+        return Err(refuse("replace needs an old and a new text"));
+    };
+    replaced(&str_of(text)?, &str_of(old)?, &str_of(new)?, given.int("replace", "count")?)
 }
 
 /// str.replace(old, new, count); without a count or with a negative one: all.
@@ -268,26 +331,22 @@ pub fn check_widths(format: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-fn tojson(value: &Value, ensure_ascii: Option<bool>, options: Kwargs) -> Result<String, Error> {
-    let indent = match options.get::<Option<Value>>("indent")? {
-        Some(text) if text.as_str().is_some() => text.as_str().map(str::to_string),
-        Some(count) if !count.is_none() => Some(" ".repeat(count.as_usize().unwrap_or(0).min(64))),
-        _ => None,
-    };
-    let separators = match options.get::<Option<Vec<String>>>("separators")?.as_deref() {
-        Some([item, key]) => (item.clone(), key.clone()),
-        Some(_) => return Err(refuse("tojson: separators must be two strings")),
+fn tojson(value: &Value, args: Rest<ValueOrKwargs>) -> Result<String, Error> {
+    const NAMES: &[&str] = &["ensure_ascii", "indent", "separators", "sort_keys"];
+    let given = Bound::of("tojson", NAMES, &args.into_values())?;
+    let indent = given.get("indent").map(|width| match width.as_str() {
+        Some(text) => text.to_string(),
+        None => " ".repeat(width.as_usize().unwrap_or(usize::from(width.is_true())).min(64)),
+    });
+    let separators = match given.get("separators").map(|pair| pair.try_iter()).transpose()? {
+        Some(pair) => match pair.map(|part| str_of(&part)).collect::<Result<Vec<_>, _>>()?.as_slice() {
+            [item, key] => (item.clone(), key.clone()),
+            _ => return Err(refuse("tojson: separators must be two strings")),
+        },
         None => (if indent.is_some() { "," } else { ", " }.to_string(), ": ".to_string()),
     };
-    let keyword: Option<bool> = options.get("ensure_ascii")?;
-    let style = python::JsonStyle {
-        ensure_ascii: keyword.or(ensure_ascii).unwrap_or(false),
-        indent,
-        separators,
-        sort_keys: options.get::<Option<bool>>("sort_keys")?.unwrap_or(false),
-    };
-    options.assert_all_used()?;
-    python::to_json(value, &style)
+    let (ensure_ascii, sort_keys) = (given.is_true("ensure_ascii"), given.is_true("sort_keys"));
+    python::to_json(value, &python::JsonStyle { ensure_ascii, indent, separators, sort_keys })
 }
 
 pub fn strip(text: &str, chars: Option<&str>, which: &str) -> String {

@@ -2,12 +2,15 @@
 // The header documents the pointer contract of all functions.
 #![allow(clippy::missing_safety_doc)]
 
+mod arguments;
 mod bounded_regex;
 mod bounds;
 mod containers;
 mod cost;
 mod filters;
+mod globals;
 mod grammar;
+mod groups;
 mod image;
 mod memory;
 mod methods;
@@ -18,6 +21,7 @@ mod program;
 mod python;
 mod steps;
 mod template;
+mod texts;
 mod tokens;
 
 use std::panic::{catch_unwind, AssertUnwindSafe};

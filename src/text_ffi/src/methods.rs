@@ -3,9 +3,10 @@
 use minijinja::value::{from_args, Tuple, ValueKind};
 use minijinja::{Error, State, Value};
 
+use crate::arguments::Bound;
 use crate::bounds::{extent, spend, spend_on, spend_on_all_of};
 use crate::filters::{capitalized, check_widths, joined, padded, refuse, replaced, strip};
-use crate::python;
+use crate::{python, texts};
 
 /// Python's methods that pycompat lacks, implements differently, or does not bound.
 fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, Error> {
@@ -44,6 +45,8 @@ fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, 
             return Ok(Some(Value::from(Tuple::from(parts.map(Value::from)))));
         }
         "rsplit" => return rsplit(text, args).map(Some),
+        "split" => return split(text, args).map(Some),
+        "expandtabs" => texts::expandtabs(text, args)?,
         "title" => {
             let mut inside = false;
             let mut out = String::new();
@@ -67,7 +70,7 @@ fn text_method(text: &str, name: &str, args: &[Value]) -> Result<Option<Value>, 
                 swapped
             })
             .collect(),
-        "casefold" => text.to_lowercase(),
+        "casefold" => text.to_lowercase().replace('\u{df}', "ss"),
         "isdecimal" => {
             return Ok(Some(Value::from(!text.is_empty() && text.chars().all(char::is_numeric))))
         }
@@ -109,7 +112,7 @@ fn search(state: &mut State, text: &str, name: &str, args: &[Value]) -> Result<V
 }
 
 fn splitlines(text: &str, args: &[Value]) -> Result<Value, Error> {
-    let (keep,): (Option<bool>,) = from_args(args)?;
+    let keep = Bound::of("splitlines", &["keepends"], args)?.is_true("keepends");
     let mut at = 0;
     Ok(python::lines(text)
         .map(|line| {
@@ -118,16 +121,41 @@ fn splitlines(text: &str, args: &[Value]) -> Result<Value, Error> {
             let mark =
                 if after.starts_with("\r\n") { 2 } else { after.chars().next().map_or(0, char::len_utf8) };
             let start = std::mem::replace(&mut at, end + mark);
-            Value::from(if keep == Some(true) { &text[start..end + mark] } else { line })
+            Value::from(if keep { &text[start..end + mark] } else { line })
         })
         .collect())
 }
 
+/// The separator and the largest number of parts of split() and rsplit().
+fn separator(name: &str, args: &[Value]) -> Result<(Option<String>, usize), Error> {
+    let given = Bound::of(name, &["sep", "maxsplit"], args)?;
+    let mark = given.text(name, "sep")?;
+    if mark.as_deref() == Some("") {
+        return Err(refuse(format!("{name}: the separator is empty")));
+    }
+    let most = given.int(name, "maxsplit")?.and_then(|n| usize::try_from(n).ok());
+    Ok((mark, most.map_or(usize::MAX, |n| n.saturating_add(1))))
+}
+
+fn split(text: &str, args: &[Value]) -> Result<Value, Error> {
+    let (mark, most) = separator("split", args)?;
+    let Some(mark) = mark else {
+        let mut parts = Vec::new();
+        let mut rest = text.trim_start_matches(python::is_space);
+        while !rest.is_empty() {
+            let cut = rest.find(python::is_space).filter(|_| parts.len() + 1 < most);
+            let (word, after) = rest.split_at(cut.unwrap_or(rest.len()));
+            parts.push(Value::from(word));
+            rest = after.trim_start_matches(python::is_space);
+        }
+        return Ok(Value::from(parts));
+    };
+    Ok(text.splitn(most, mark.as_str()).map(Value::from).collect())
+}
+
 fn rsplit(text: &str, args: &[Value]) -> Result<Value, Error> {
-    let (mark, most): (Option<&str>, Option<i64>) = from_args(args)?;
-    let most = most.and_then(|n| usize::try_from(n).ok()).map_or(usize::MAX, |n| n.saturating_add(1));
-    let mut parts: Vec<&str> = match mark {
-        Some("") => return Err(refuse("rsplit: the separator is empty")),
+    let (mark, most) = separator("rsplit", args)?;
+    let mut parts: Vec<&str> = match mark.as_deref() {
         Some(mark) => text.rsplitn(most, mark).collect(),
         None => {
             let mut parts = Vec::new();
@@ -169,9 +197,11 @@ pub fn method(state: &mut State, value: &Value, name: &str, args: &[Value]) -> R
 }
 
 fn list_method(value: &Value, name: &str, args: &[Value]) -> Result<Value, Error> {
-    let (wanted,): (&Value,) = from_args(args)?;
+    let (wanted, from): (&Value, Option<i64>) = from_args(args)?;
+    let length = value.len().unwrap_or(0) as i64;
+    let from = from.map_or(0, |at| (if at < 0 { at + length } else { at }).max(0)) as usize;
     let mut count = 0;
-    for (at, item) in value.try_iter()?.enumerate() {
+    for (at, item) in value.try_iter()?.enumerate().skip(from) {
         if crate::operators::equal(&item, wanted)? {
             if name == "index" {
                 return Ok(Value::from(at));

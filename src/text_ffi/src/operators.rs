@@ -7,6 +7,7 @@ use minijinja::value::{Tuple, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, Value};
 
 use crate::bounds::{extent, spend, spend_memory, too_deep, MAX_DEPTH};
+use crate::groups::is_tuple;
 use crate::python;
 
 /// A number in Python's sense; a bool is 0 or 1.
@@ -66,7 +67,7 @@ pub fn items_of(value: &Value) -> Result<Vec<Value>, Error> {
 }
 
 pub fn list_like(first: &Value, items: Vec<Value>) -> Value {
-    if first.is_tuple() {
+    if is_tuple(first) {
         Value::from(Tuple::from(items))
     } else {
         Value::from(items)
@@ -95,7 +96,7 @@ fn add(a: &Value, b: &Value) -> Result<Value, Error> {
         spend_memory((a.len() + b.len()) as u64)?;
         return Ok(Value::from([a, b].concat()));
     }
-    if is_list(a) && is_list(b) && a.is_tuple() == b.is_tuple() {
+    if is_list(a) && is_list(b) && is_tuple(a) == is_tuple(b) {
         let mut items = items_of(a)?;
         items.extend(items_of(b)?);
         return Ok(list_like(a, items));
@@ -172,7 +173,7 @@ fn int_div(a: &Value, b: &Value) -> Result<Value, Error> {
 /// The remainder, or a format string with its arguments filled in.
 fn rem(state: &mut minijinja::State, a: &Value, b: &Value) -> Result<Value, Error> {
     if a.as_str().is_some() {
-        let arguments = if b.is_tuple() { items_of(b)? } else { vec![b.clone()] };
+        let arguments = if is_tuple(b) { items_of(b)? } else { vec![b.clone()] };
         let all: Vec<Value> = std::iter::once(a.clone()).chain(arguments).collect();
         return state.apply_filter("format", &all);
     }
@@ -225,7 +226,7 @@ fn equal_at(a: &Value, b: &Value, depth: usize) -> Result<bool, Error> {
         _ => {}
     }
     if is_list(a) && is_list(b) {
-        if a.is_tuple() != b.is_tuple() || a.len() != b.len() {
+        if is_tuple(a) != is_tuple(b) || a.len() != b.len() {
             return Ok(false);
         }
         for (a, b) in items_of(a)?.iter().zip(items_of(b)?.iter()) {
@@ -266,7 +267,7 @@ fn order(op: &str, a: &Value, b: &Value, depth: usize) -> Result<Option<Ordering
         (Some(a), Some(b)) => return Ok(a.float().partial_cmp(&b.float())),
         _ => {}
     }
-    if !is_list(a) || !is_list(b) || a.is_tuple() != b.is_tuple() {
+    if !is_list(a) || !is_list(b) || is_tuple(a) != is_tuple(b) {
         return Err(unsupported(op, a, b));
     }
     let (a, b) = (items_of(a)?, items_of(b)?);

@@ -6,6 +6,7 @@ use minijinja::value::{ValueIter, ValueKind};
 use minijinja::{Error, ErrorKind, Value};
 
 use crate::bounds::{extent, spend, too_deep, MAX_DEPTH};
+use crate::groups::is_tuple;
 
 /// str.isspace() of one character: Unicode White_Space and the four ASCII separators.
 pub fn is_space(c: char) -> bool {
@@ -86,7 +87,7 @@ fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error
         ValueKind::String => write_string_repr(out, value.as_str().unwrap_or_default()),
         ValueKind::Undefined => out.push_str("Undefined"),
         ValueKind::Seq | ValueKind::Iterable => {
-            let (open, close) = if value.is_tuple() { ('(', ')') } else { ('[', ']') };
+            let (open, close) = if is_tuple(value) { ('(', ')') } else { ('[', ']') };
             out.push(open);
             let mut count = 0;
             for item in items(value) {
@@ -96,7 +97,7 @@ fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error
                 write_repr(out, &item, depth + 1)?;
                 count += 1;
             }
-            if value.is_tuple() && count == 1 {
+            if is_tuple(value) && count == 1 {
                 out.push(',');
             }
             out.push(close);

@@ -1,0 +1,15 @@
+// Rules of a Lark grammar that say the same are one rule: tools of one server have the same parameters, and
+// a grammar's size and compile time are those of its rules. Pure; a few passes over the text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ft {
+
+/// `lark` has one rule or terminal a line, `name: expression`. Of those with the same expression the first
+/// stays, and its name replaces the others'. A rule that refers to itself is compared as such. Lines with
+/// attributes, `name[...]: expression`, stay.
+std::string shared_lark_rules(std::string_view lark);
+
+}  // namespace ft
