@@ -4,6 +4,7 @@
 
 #include "text/chat_format/gemma4_parser.h"
 #include "text/chat_format/gemma4_tags.h"
+#include "text/grammar_tags.h"
 #include "text/json_text.h"
 #include "text/schema_lark.h"
 #include "text/tool_grammar.h"
@@ -42,15 +43,15 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
       rules.unenforced()};
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
+Result<std::string> text_body(const TextFunction& function, const std::string& prefix, std::string& lark) {
   const std::string head =
-      json_quoted(fmt::format("{}{}{{{}:", gemma4_tags::kCallWord, tool, kTextParameter));
-  return fmt::format("{} quote {} quote \"}}\"", head, lark_of(format, prefix + "_text", {}, lark));
+      json_quoted(fmt::format("{}{}{{{}:", gemma4_tags::kCallWord, function.name, kTextParameter));
+  return fmt::format("{} quote {} quote \"}}\"", head, lark_of(function.format, prefix + "_text", {}, lark));
 }
 
-std::string shared_rules() {
-  return "text: quote /(?s:.*)/ quote\n"
+std::string shared_rules(const GrammarTags& tags) {
+  return fmt::format("quote: {}\n", tags.expression(gemma4_tags::kQuote)) +
+         "text: quote /(?s:.*)/ quote\n"
          "any_value: text | /-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?/ | \"true\" | \"false\" | "
          "\"null\" "
          "| any_object | any_array\n"
@@ -75,7 +76,6 @@ constinit const ChatFormat kGemma4Format = {"gemma4",
                                              call_body,
                                              shared_rules,
                                              {},
-                                             gemma4_tags::kQuote,
                                              text_body},
                                             {},
                                             kMarks};

@@ -5,6 +5,7 @@
 #include "text/chat_format/glm4_moe_parser.h"
 #include "text/chat_format/glm4_moe_tags.h"
 #include "text/chat_format/tagged_arguments.h"
+#include "text/grammar_tags.h"
 #include "text/json_text.h"
 #include "text/tool_grammar.h"
 
@@ -15,8 +16,7 @@ using namespace glm4_moe_tags;
 
 // GLM-4.5 and 4.6 write a line's end between the tags, 4.7 does not.
 constexpr std::string_view kLine = "(\"\\n\")?";
-constexpr ArgumentTags kArgumentTags = {kKeyOpen,    kKeyClose, "(\"\\n\")? \"<arg_value>\"",
-                                        kValueClose, "",        kLine};
+constexpr ArgumentTags kArgumentTags = {kKeyOpen, kKeyClose, kLine, kValueOpen, kValueClose, "", kLine};
 constexpr std::string_view kOpenings[] = {kCallOpen};
 
 Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
@@ -26,15 +26,15 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
   return body;
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
-  const std::string text = lark_of(format, prefix + "_text", kValueClose, lark);
-  return fmt::format("{} {} {} {} {} {}", json_quoted(tool), kLine,
-                     json_quoted(fmt::format("{}{}{}", kKeyOpen, kTextParameter, kKeyClose)),
-                     kArgumentTags.into, text, kLine);
+Result<std::string> text_body(const TextFunction& function, const std::string& prefix, std::string& lark) {
+  const std::optional<std::string> close = function.tags.token(kValueClose);
+  const std::string text = lark_of(function.format, prefix + "_text", close ? "" : kValueClose, lark);
+  return fmt::format("{} {} {} {} {} {} {} {}", json_quoted(function.name), kLine,
+                     function.tags.expression(fmt::format("{}{}{}", kKeyOpen, kTextParameter, kKeyClose)),
+                     kLine, function.tags.expression(kValueOpen), text, close.value_or(""), kLine);
 }
 
-std::string shared_rules() { return tagged_text_rule(kArgumentTags); }
+std::string shared_rules(const GrammarTags& tags) { return tagged_text_rule(kArgumentTags, tags); }
 
 std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
   return std::make_unique<Glm4MoeParser>(std::move(schemas));
@@ -48,7 +48,7 @@ constexpr std::string_view kSpecialTokens[] = {"<think>", "</think>", kCallOpen,
 constinit const ChatFormat kGlm4MoeFormat = {
     "glm4_moe",
     {"<think>", "</think>", "\n"},
-    {kCallOpen, kCallClose, {}, kOpenings, make_parser, call_body, shared_rules, "\n", {}, text_body},
+    {kCallOpen, kCallClose, {}, kOpenings, make_parser, call_body, shared_rules, "\n", text_body},
     {},
     kSpecialTokens};
 

@@ -5,6 +5,7 @@
 #include "text/chat_format/harmony_parser.h"
 #include "text/chat_format/harmony_tags.h"
 #include "text/chat_format/hermes.h"
+#include "text/grammar_tags.h"
 #include "text/json_text.h"
 #include "text/schema_lark.h"
 #include "text/tool_grammar.h"
@@ -13,6 +14,8 @@ namespace ft {
 
 namespace {
 
+/// Between the name of a function and its arguments.
+constexpr std::string_view kArgumentsHead = " <|constrain|>json<|message|>";
 constexpr std::string_view kMarks[] = {
     harmony_tags::kStart,     harmony_tags::kEnd,    harmony_tags::kMessage, harmony_tags::kChannel,
     harmony_tags::kConstrain, harmony_tags::kReturn, harmony_tags::kCall};
@@ -22,13 +25,15 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
   SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
   const std::string arguments = rules.value(function.parameters.root());
   rules.finish();
-  return CallBody{fmt::format("{} head {}", json_quoted(function.name), arguments), rules.unenforced()};
+  return CallBody{fmt::format("{} {} {}", json_quoted(function.name),
+                              function.tags.expression(kArgumentsHead), arguments),
+                  rules.unenforced()};
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
-  FT_TRY(add_json_text_rule(tool, format, prefix, lark));
-  return fmt::format("{} head {}_json", json_quoted(tool), prefix);
+Result<std::string> text_body(const TextFunction& function, const std::string& prefix, std::string& lark) {
+  FT_TRY(add_json_text_rule(function.name, function.format, prefix, lark));
+  return fmt::format("{} {} {}_json", json_quoted(function.name), function.tags.expression(kArgumentsHead),
+                     prefix);
 }
 
 std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
@@ -46,7 +51,6 @@ constexpr ReasoningTags reasoning() {
 constexpr ToolCallSyntax calls() {
   ToolCallSyntax form;
   form.begin = "<|start|>assistant<|channel|>commentary to=functions.";
-  form.head = " <|constrain|>json<|message|>";
   form.parser = make_parser, form.body = call_body, form.text_body = text_body;
   form.whole_answer = true;
   return form;

@@ -17,7 +17,7 @@ using qwen3_5_tags::kParameterOpen;
 
 constexpr std::string_view kOpenings[] = {qwen3_5_tags::kCallOpen, qwen3_5_tags::kFunctionOpen};
 
-constexpr ArgumentTags kArgumentTags = {kParameterOpen, ">\n", "", kParameterClose, "\n", "\"\\n\""};
+constexpr ArgumentTags kArgumentTags = {kParameterOpen, ">\n", "", "", kParameterClose, "\n", "\"\\n\""};
 
 Result<CallBody> call_body(const ToolFunction& function, const std::string& prefix, std::string& lark) {
   FT_TRY(check_name(function.name, "function", "<>\n"));
@@ -27,15 +27,15 @@ Result<CallBody> call_body(const ToolFunction& function, const std::string& pref
   return body;
 }
 
-Result<std::string> text_body(const std::string& tool, const TextFormat& format, const std::string& prefix,
-                              std::string& lark) {
-  const std::string head = json_quoted(
-      fmt::format("\n{}{}>\n{}{}>\n", qwen3_5_tags::kFunctionOpen, tool, kParameterOpen, kTextParameter));
-  const std::string text = lark_of(format, prefix + "_text", fmt::format("\n{}", kParameterClose), lark);
+Result<std::string> text_body(const TextFunction& function, const std::string& prefix, std::string& lark) {
+  const std::string head = json_quoted(fmt::format("\n{}{}>\n{}{}>\n", qwen3_5_tags::kFunctionOpen,
+                                                   function.name, kParameterOpen, kTextParameter));
+  const std::string text =
+      lark_of(function.format, prefix + "_text", fmt::format("\n{}", kParameterClose), lark);
   return fmt::format("{} {} \"\\n{}\\n\"", head, text, qwen3_5_tags::kFunctionClose);
 }
 
-std::string shared_rules() { return tagged_text_rule(kArgumentTags); }
+std::string shared_rules(const GrammarTags& tags) { return tagged_text_rule(kArgumentTags, tags); }
 
 std::unique_ptr<ToolParser> make_parser(ToolSchemas schemas) {
   return std::make_unique<Qwen35Parser>(std::move(schemas));
@@ -46,19 +46,12 @@ constexpr std::array<std::string_view, 3> kMiddle = {"<|fim_prefix|>", "<|fim_su
 
 }  // namespace
 
-constinit const ChatFormat kQwen35Format = {"qwen3_5",
-                                            kReasoning,
-                                            {qwen3_5_tags::kCallOpen,
-                                             qwen3_5_tags::kCallClose,
-                                             qwen3_5_tags::kFunctionOpen,
-                                             kOpenings,
-                                             make_parser,
-                                             call_body,
-                                             shared_rules,
-                                             "\n",
-                                             {},
-                                             text_body},
-                                            kMiddle};
+constinit const ChatFormat kQwen35Format = {
+    "qwen3_5",
+    kReasoning,
+    {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kOpenings, make_parser,
+     call_body, shared_rules, "\n", text_body},
+    kMiddle};
 
 constinit const ChatFormat kQwen35FormatWithoutGrammar = {
     "qwen3_5 without a grammar of calls",
