@@ -338,12 +338,12 @@ bool names_quantisation(const std::string& known, const std::string& wanted) {
 
 std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const std::string& name) {
   std::vector<FoundModel> exact, close;
-  const std::string wanted = lower_case(name);
+  const std::string wanted = lower(name);
   for (const FoundModel& model : models) {
     std::vector<std::string> names = model.also;
     names.push_back(model.name);
     const auto is_like = [&](const std::string& each) {
-      const std::string known = lower_case(each);
+      const std::string known = lower(each);
       return known == wanted || known.ends_with("/" + wanted) || names_quantisation(known, wanted);
     };
     if (std::ranges::count(names, name) > 0) exact.push_back(model);

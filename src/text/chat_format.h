@@ -17,6 +17,7 @@
 
 namespace ft {
 
+class GrammarTags;
 class SchemaGraph;
 
 /// Empty tags: the model does not reason.
@@ -31,6 +32,14 @@ struct ReasoningTags {
 struct ToolFunction {
   const std::string& name;
   const SchemaGraph& parameters;
+  const GrammarTags& tags;  // of the format, in the model's vocabulary
+};
+
+/// The same with one parameter, kTextParameter, whose text follows `format`.
+struct TextFunction {
+  const std::string& name;
+  const TextFormat& format;
+  const GrammarTags& tags;
 };
 
 /// The result of writing a function's rules.
@@ -51,18 +60,16 @@ struct ToolCallSyntax {
   /// that begin with `prefix`. Null: calls cannot be enforced.
   Result<CallBody> (*body)(const ToolFunction&, const std::string& prefix, std::string& lark) = nullptr;
   /// Lark rules that all calls share.
-  std::string (*rules)() = nullptr;
+  std::string (*rules)(const GrammarTags& tags) = nullptr;
   std::string_view between = "\n";  // two calls
-  /// A token at both ends of a string, which rules call `quote`; empty: none.
-  std::string_view quote = {};
-  /// As `body`, for a tool with one parameter, kTextParameter, whose text follows `format`. Null: as `body`.
-  Result<std::string> (*text_body)(const std::string& tool, const TextFormat& format,
-                                   const std::string& prefix, std::string& lark) = nullptr;
-  /// Text that rules call `head`, with special tokens; empty: none.
-  std::string_view head = {};
+  /// As `body`, for a tool whose parameter is a text. Null: as `body`.
+  Result<std::string> (*text_body)(const TextFunction& function, const std::string& prefix,
+                                   std::string& lark) = nullptr;
   /// A call is the whole answer: no text is before it, and no other call after it. `openings` are then the
   /// beginnings of an answer that is one.
   bool whole_answer = false;
+  /// All calls of an answer are one list after one `begin`. Empty: each call has `begin` and `end`.
+  std::string_view list_open = {}, list_close = {};
 };
 
 struct ChatFormat {

@@ -8,6 +8,7 @@
 #include "text/chat_format/hermes.h"
 #include "text/chat_format/qwen3_5.h"
 #include "text/grammar_fixture.h"
+#include "text/grammar_tags.h"
 
 namespace ft::text_format_test {
 namespace {
@@ -66,7 +67,8 @@ TEST(TextFormat, ARegexThatMatchesEverythingEndsWithTheParameter) {
 
 TEST(TextFormat, GemmaDelimitsTheTextByItsToken) {
   std::string lark;
-  const auto body = kGemma4Format.calls.text_body("patch", {"regex", "a/b\n"}, "f0", lark);
+  const GrammarTags tags(tokenizer(), kGemma4Format.special_tokens);
+  const auto body = kGemma4Format.calls.text_body({"patch", {"regex", "a/b\n"}, tags}, "f0", lark);
   ASSERT_TRUE(body.ok());
   EXPECT_EQ(*body, R"("call:patch{input:" quote f0_text quote "}")");
   EXPECT_EQ(lark, "f0_text: /(a\\/b\\n)/\n");
@@ -74,7 +76,8 @@ TEST(TextFormat, GemmaDelimitsTheTextByItsToken) {
 
 TEST(TextFormat, ALarkGrammarInsideJsonIsRefused) {
   std::string lark;
-  const auto body = kHermesFormat.calls.text_body("patch", {"lark", kPatch}, "f0", lark);
+  const GrammarTags tags(tokenizer(), kHermesFormat.special_tokens);
+  const auto body = kHermesFormat.calls.text_body({"patch", {"lark", kPatch}, tags}, "f0", lark);
   ASSERT_FALSE(body.ok());
   EXPECT_EQ(body.error().code, Code::kUnsupported);
 }

@@ -7,6 +7,7 @@
 
 #include "base/json.h"
 #include "text/chat_format.h"
+#include "text/grammar_tags.h"
 #include "text/json_text.h"
 #include "text/lark_rules.h"
 #include "text/pattern.h"
@@ -82,25 +83,6 @@ Result<std::string> answer_rule(const ToolCallRules& rules, std::string& lark) {
                            kMaxGrammarDepth)};
 }
 
-/// Text with tags. A tag is one token of the vocabulary, or text where it has none.
-std::string tag(std::string_view text, const Tokenizer& tokenizer, const ChatFormat& format) {
-  const auto one = [&](std::string_view part) {
-    const std::optional<int32_t> id = tokenizer.id_of(part);
-    return id && tokenizer.is_added(*id) ? fmt::format("<[{}]>", *id) : json_quoted(part);
-  };
-  std::string all;
-  while (!text.empty()) {
-    size_t size = text.size();  // of the next part: a tag, or the text before one
-    for (const std::string_view special : format.special_tokens) {
-      const size_t at = text.find(special);
-      if (at != std::string_view::npos) size = std::min(size, at == 0 ? special.size() : at);
-    }
-    all += (all.empty() ? "" : " ") + one(text.substr(0, size));
-    text.remove_prefix(size);
-  }
-  return all;
-}
-
 }  // namespace
 
 Status check_name(std::string_view name, std::string_view what, std::string_view reserved) {
@@ -129,7 +111,7 @@ namespace {
 /// The rules of one function; refused where its schema is broken, or strict and not to be kept. Clients drop
 /// the definitions that a tool of an MCP server refers to; unless it is strict, such a part is free.
 Result<std::string> function_body(const ToolCallSyntax& form, const Function& function,
-                                  const std::string& prefix, std::string& lark) {
+                                  const GrammarTags& tags, const std::string& prefix, std::string& lark) {
   const SchemaGraph graph = SchemaGraph::build(function.parameters, true);
   const std::vector<std::string>& wrong =
       graph.broken().empty() && function.strict ? graph.lost() : graph.broken();
@@ -137,7 +119,7 @@ Result<std::string> function_body(const ToolCallSyntax& form, const Function& fu
     return Error{Code::kInvalid,
                  fmt::format("the parameters of '{}' cannot be used: {}", function.name, wrong.front())};
   }
-  FT_ASSIGN(CallBody body, form.body({function.name, graph}, prefix, lark));
+  FT_ASSIGN(CallBody body, form.body({function.name, graph, tags}, prefix, lark));
   body.unenforced.insert(graph.unenforced().begin(), graph.unenforced().end());
   if (function.strict && !body.unenforced.empty()) {
     return Error{
@@ -159,6 +141,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
         "tool_choice at auto, parallel_tool_calls at true, and response_format out while tools are offered"};
   }
   const ToolCallSyntax& form = rules.format->calls;
+  const GrammarTags tags(tokenizer, rules.format->special_tokens);
   FT_ASSIGN(const std::vector<Function> functions, functions_of(rules));
   std::string lark, bodies, texts;
   for (size_t i = 0; i < functions.size(); ++i) {
@@ -167,8 +150,8 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     const bool is_text = text_format != rules.text_formats.end();
     if (is_text) FT_TRY(check_name(functions[i].name, "function", "<>{}\n"));
     FT_ASSIGN(const std::string body,
-              is_text ? form.text_body(functions[i].name, text_format->second, prefix, texts)
-                      : function_body(form, functions[i], prefix, lark));
+              is_text ? form.text_body({functions[i].name, text_format->second, tags}, prefix, texts)
+                      : function_body(form, functions[i], tags, prefix, lark));
     lark += fmt::format("{}: {}\n", prefix, body);
     if (lark.size() > kMaxRuleBytes) {
       return Error{Code::kInvalid,
@@ -180,13 +163,14 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   }
   const std::string more = form.between.empty() ? "" : json_quoted(form.between) + " ";
   const bool several = rules.parallel && !form.whole_answer;
-  const std::string calls = several ? fmt::format("call ({}call)*", more) : "call";
+  const std::string items = several ? fmt::format("call ({}call)*", more) : "call";
+  const bool list = !form.list_open.empty();
+  const std::string calls = list ? std::string("calls") : items;
   const bool text = !rules.required && rules.answer_schema.empty();
   std::string start = calls;
   if (text && form.whole_answer) start = fmt::format("{} | {}", kText, calls);
   if (text && !form.whole_answer) start = fmt::format("{} | {} | {} {}", kText, calls, kText, calls);
-  const std::string header =
-      rules.format->channels ? tag(rules.format->reasoning.gap, tokenizer, *rules.format) + " " : "";
+  const std::string header = rules.format->channels ? tags.expression(rules.format->reasoning.gap) + " " : "";
   if (text && !header.empty()) start = fmt::format("{}{} | {}", header, kText, calls);
   if (!rules.required && !text) {
     FT_ASSIGN(const std::string answer, answer_rule(rules, lark));
@@ -198,8 +182,13 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   const bool shares_brace = form.begin.starts_with('{') && !rules.answer_schema.empty();
   const std::string begin = shares_brace ? fmt::format("{} {}", json_quoted(form.begin.substr(0, 1)),
                                                        json_quoted(form.begin.substr(1)))
-                                         : tag(form.begin, tokenizer, *rules.format);
-  head += fmt::format("call: {} ({}) {}\n", begin, bodies, tag(form.end, tokenizer, *rules.format));
+                                         : tags.expression(form.begin);
+  if (list) {
+    head += fmt::format("calls: {} {} {} {}\ncall: {}\n", begin, json_quoted(form.list_open), items,
+                        json_quoted(form.list_close), bodies);
+  } else {
+    head += fmt::format("call: {} ({}) {}\n", begin, bodies, tags.expression(form.end));
+  }
   if (text && form.openings.empty()) {
     head += fmt::format("{}: /(?s:.+)/\n", kText);
   } else if (text) {
@@ -210,9 +199,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     const char* before = form.whole_answer ? "\\s*" : "(?s:.*)";
     head += fmt::format("{}: /(?s:.+)/ & ~/{}({})(?s:.*)/\n", kText, before, openings);
   }
-  if (!form.quote.empty()) head += fmt::format("quote: {}\n", tag(form.quote, tokenizer, *rules.format));
-  if (!form.head.empty()) head += fmt::format("head: {}\n", tag(form.head, tokenizer, *rules.format));
-  if (form.rules != nullptr) head += form.rules();
+  if (form.rules != nullptr) head += form.rules(tags);
   return shared_lark_rules(head + lark) + texts;
 }
 

@@ -4,6 +4,7 @@
 
 #include "text/chat_format/gemma4_parser.h"
 #include "text/chat_format/gemma4_tags.h"
+#include "text/grammar_tags.h"
 #include "text/json_text.h"
 #include "text/schema_lark.h"
 #include "text/tool_grammar.h"
@@ -17,20 +18,20 @@ constexpr std::string_view kGemma4Marks[] = {gemma4_tags::kChannelOpen, gemma4_t
                                              gemma4_tags::kCallOpen, gemma4_tags::kCallClose,
                                              gemma4_tags::kQuote};
 
-constexpr ValueNotation kNotation = {.comma = ",",
-                                     .colon = ":",
-                                     .quoted_keys = false,
-                                     .sorted_keys = true,  // as the template writes them
-                                     .string_quote = "quote",
-                                     .tag = gemma4_tags::kQuote,
-                                     .any_text = "text",
-                                     .anything = "any_value"};
+constexpr ValueNotation kGemma4Notation = {.comma = ",",
+                                           .colon = ":",
+                                           .quoted_keys = false,
+                                           .sorted_keys = true,  // as the template writes them
+                                           .string_quote = "quote",
+                                           .tag = gemma4_tags::kQuote,
+                                           .any_text = "text",
+                                           .anything = "any_value"};
 
 Result<CallBody> gemma4_call_body(const ToolFunction& function, const std::string& prefix,
                                   std::string& lark) {
   // The parser skips colons before a name.
   FT_TRY(check_name(function.name, "function", function.name.starts_with(':') ? ":" : "{}<>\n"));
-  SchemaLark rules(function.parameters, kNotation, prefix, lark);
+  SchemaLark rules(function.parameters, kGemma4Notation, prefix, lark);
   const std::string arguments = rules.value(function.parameters.root());
   rules.finish();
   if (rules.unwritable()) {
@@ -44,15 +45,16 @@ Result<CallBody> gemma4_call_body(const ToolFunction& function, const std::strin
       rules.unenforced()};
 }
 
-Result<std::string> gemma4_text_body(const std::string& tool, const TextFormat& format,
-                                     const std::string& prefix, std::string& lark) {
+Result<std::string> gemma4_text_body(const TextFunction& function, const std::string& prefix,
+                                     std::string& lark) {
   const std::string head =
-      json_quoted(fmt::format("{}{}{{{}:", gemma4_tags::kCallWord, tool, kTextParameter));
-  return fmt::format("{} quote {} quote \"}}\"", head, lark_of(format, prefix + "_text", {}, lark));
+      json_quoted(fmt::format("{}{}{{{}:", gemma4_tags::kCallWord, function.name, kTextParameter));
+  return fmt::format("{} quote {} quote \"}}\"", head, lark_of(function.format, prefix + "_text", {}, lark));
 }
 
-std::string gemma4_shared_rules() {
-  return "text: quote /(?s:.*)/ quote\n"
+std::string gemma4_shared_rules(const GrammarTags& tags) {
+  return fmt::format("quote: {}\n", tags.expression(gemma4_tags::kQuote)) +
+         "text: quote /(?s:.*)/ quote\n"
          "any_value: text | /-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?/ | \"true\" | \"false\" | "
          "\"null\" "
          "| any_object | any_array\n"
@@ -77,7 +79,6 @@ constinit const ChatFormat kGemma4Format = {"gemma4",
                                              gemma4_call_body,
                                              gemma4_shared_rules,
                                              {},
-                                             gemma4_tags::kQuote,
                                              gemma4_text_body},
                                             {},
                                             kGemma4Marks};

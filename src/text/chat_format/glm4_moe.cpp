@@ -5,6 +5,7 @@
 #include "text/chat_format/glm4_moe_parser.h"
 #include "text/chat_format/glm4_moe_tags.h"
 #include "text/chat_format/tagged_arguments.h"
+#include "text/grammar_tags.h"
 #include "text/json_text.h"
 #include "text/tool_grammar.h"
 
@@ -15,7 +16,8 @@ namespace {
 constexpr std::string_view kLine = "(\"\\n\")?";
 constexpr ArgumentTags kGlm4MoeArgumentTags = {glm4_moe_tags::kKeyOpen,
                                                glm4_moe_tags::kKeyClose,
-                                               "(\"\\n\")? \"<arg_value>\"",
+                                               kLine,
+                                               glm4_moe_tags::kValueOpen,
                                                glm4_moe_tags::kValueClose,
                                                "",
                                                kLine};
@@ -29,16 +31,21 @@ Result<CallBody> glm4_moe_call_body(const ToolFunction& function, const std::str
   return body;
 }
 
-Result<std::string> glm4_moe_text_body(const std::string& tool, const TextFormat& format,
-                                       const std::string& prefix, std::string& lark) {
-  const std::string text = lark_of(format, prefix + "_text", glm4_moe_tags::kValueClose, lark);
-  return fmt::format(
-      "{} {} {} {} {} {}", json_quoted(tool), kLine,
-      json_quoted(fmt::format("{}{}{}", glm4_moe_tags::kKeyOpen, kTextParameter, glm4_moe_tags::kKeyClose)),
-      kGlm4MoeArgumentTags.into, text, kLine);
+Result<std::string> glm4_moe_text_body(const TextFunction& function, const std::string& prefix,
+                                       std::string& lark) {
+  const std::optional<std::string> close = function.tags.token(glm4_moe_tags::kValueClose);
+  const std::string text =
+      lark_of(function.format, prefix + "_text", close ? "" : glm4_moe_tags::kValueClose, lark);
+  return fmt::format("{} {} {} {} {} {} {} {}", json_quoted(function.name), kLine,
+                     function.tags.expression(fmt::format("{}{}{}", glm4_moe_tags::kKeyOpen, kTextParameter,
+                                                          glm4_moe_tags::kKeyClose)),
+                     kLine, function.tags.expression(glm4_moe_tags::kValueOpen), text, close.value_or(""),
+                     kLine);
 }
 
-std::string glm4_moe_shared_rules() { return tagged_text_rule(kGlm4MoeArgumentTags); }
+std::string glm4_moe_shared_rules(const GrammarTags& tags) {
+  return tagged_text_rule(kGlm4MoeArgumentTags, tags);
+}
 
 std::unique_ptr<ToolParser> glm4_moe_make_parser(ToolSchemas schemas) {
   return std::make_unique<Glm4MoeParser>(std::move(schemas));
@@ -65,7 +72,6 @@ constinit const ChatFormat kGlm4MoeFormat = {"glm4_moe",
                                               glm4_moe_call_body,
                                               glm4_moe_shared_rules,
                                               "\n",
-                                              {},
                                               glm4_moe_text_body},
                                              {},
                                              kGlm4MoeSpecialTokens};

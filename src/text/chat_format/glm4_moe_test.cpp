@@ -1,6 +1,12 @@
 #include "text/chat_format/glm4_moe.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "text/answer.h"
 #include "text/grammar.h"
@@ -21,16 +27,41 @@ const Tokenizer& tokenizer() {
   return kTokenizer;
 }
 
-/// It has `<tool_call>` as one token, as GLM's own does.
+constexpr const char* kTags[] = {"<tool_call>", "</tool_call>", "<arg_key>",
+                                 "</arg_key>",  "<arg_value>",  "</arg_value>"};
+
+/// It has every tag as one token, as GLM's own does.
 const Tokenizer& tokenizer_with_tags() {
-  static const Tokenizer kTokenizer = std::move(Tokenizer::load("assets/qwen3.5-tiny")).value();
+  static const Tokenizer kTokenizer = [] {
+    namespace fs = std::filesystem;
+    const fs::path from = "assets/qwen3.5-tiny";
+    const fs::path to = fs::temp_directory_path() / fmt::format("glm4_moe_tags_{}", getpid());
+    fs::create_directories(to);
+    fs::copy_file(from / "tokenizer_config.json", to / "tokenizer_config.json",
+                  fs::copy_options::overwrite_existing);
+    auto json = nlohmann::ordered_json::parse(std::ifstream(from / "tokenizer.json"));
+    int id = 8192;
+    for (const char* tag : kTags) {
+      auto& added = json["added_tokens"];
+      if (std::ranges::any_of(added, [&](const auto& token) { return token["content"] == tag; })) continue;
+      auto token = added.back();
+      token["id"] = id++, token["content"] = tag, token["special"] = false;
+      added.push_back(token);
+    }
+    std::ofstream(to / "tokenizer.json") << json.dump();
+    Tokenizer tokenizer = std::move(Tokenizer::load(to.string())).value();
+    fs::remove_all(to);
+    return tokenizer;
+  }();
   return kTokenizer;
 }
 constexpr int32_t kEnd = 50, kEndWithTags = 8180;
 
-std::shared_ptr<const Grammar> grammar_of(bool required, bool with_tags = false) {
+std::shared_ptr<const Grammar> grammar_of(bool required, bool with_tags = false,
+                                          const TextFormat* custom = nullptr) {
   ToolCallRules rules;
   rules.tools_json = kTools, rules.format = &kGlm4MoeFormat, rules.required = required;
+  if (custom != nullptr) rules.text_formats["now"] = *custom;
   const GrammarCompiler compiler(
       with_tags ? tokenizer_with_tags() : tokenizer(),
       with_tags ? std::vector<int32_t>{kEndWithTags} : std::vector<int32_t>{1, 106, kEnd});
@@ -39,8 +70,8 @@ std::shared_ptr<const Grammar> grammar_of(bool required, bool with_tags = false)
   return *grammar;
 }
 
-/// True if the tokens of `text` are allowed in sequence, followed by the end.
-bool accepts(const Grammar& grammar, const std::string& text, bool with_tags = false) {
+/// True if the tokens are allowed in sequence, followed by the end.
+bool accepts_ids(const Grammar& grammar, const std::vector<int32_t>& ids, bool with_tags) {
   const Tokenizer& own = with_tags ? tokenizer_with_tags() : tokenizer();
   GrammarMatcher matcher = std::move(grammar.start()).value();
   std::vector<uint32_t> mask(static_cast<size_t>(own.vocab_size()) / 32 + 1);
@@ -48,11 +79,32 @@ bool accepts(const Grammar& grammar, const std::string& text, bool with_tags = f
     EXPECT_TRUE(matcher.mask(mask).ok());
     return (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1U) != 0;
   };
-  const Result<std::vector<int32_t>> ids = own.encode(text, false);
-  for (const int32_t id : *ids) {
+  for (const int32_t id : ids) {
     if (!allows(id) || !matcher.consume({&id, 1}).ok()) return false;
   }
   return allows(with_tags ? kEndWithTags : kEnd);
+}
+
+bool accepts(const Grammar& grammar, const std::string& text, bool with_tags = false) {
+  return accepts_ids(grammar, *(with_tags ? tokenizer_with_tags() : tokenizer()).encode(text, false),
+                     with_tags);
+}
+
+/// The tokens of `text`, without the vocabulary's own for the tag at the given occurrence of a tag.
+std::vector<int32_t> spelled(const std::string& text, size_t which) {
+  const Tokenizer& own = tokenizer_with_tags();
+  std::vector<int32_t> ids;
+  size_t seen = 0;
+  for (const int32_t id : *own.encode(text, false)) {
+    const std::string tag(own.token_bytes(id));
+    const bool is_tag = std::ranges::find(kTags, tag) != std::end(kTags);
+    if (!is_tag || seen++ != which) {
+      ids.push_back(id);
+      continue;
+    }
+    for (const char c : tag) ids.push_back(own.encode(std::string(1, c), false)->front());
+  }
+  return ids;
 }
 
 std::string argument(const std::string& key, const std::string& value, const char* line) {
@@ -82,6 +134,52 @@ TEST(Glm4MoeFormat, TextMayStandBeforeAndWithoutACall) {
   EXPECT_TRUE(accepts(*shared, "text", true));
   EXPECT_TRUE(accepts(*shared, "text\n<tool_call>now\n</tool_call>", true));
   EXPECT_FALSE(accepts(*shared, "text\n<tool_call>other", true));
+}
+
+TEST(Glm4MoeFormat, EveryTagIsTheVocabulariesOwnToken) {
+  const std::shared_ptr<const Grammar> grammar = grammar_of(true, true);
+  for (const char* line : {"\n", ""}) {
+    const std::string call = std::string("<tool_call>get_weather") + line + argument("city", "a < b", line) +
+                             argument("days", "3", line) + argument("unit", "F", line) + "</tool_call>";
+    constexpr size_t kTagsOfCall = 14;
+    EXPECT_TRUE(accepts_ids(*grammar, spelled(call, kTagsOfCall), true)) << "all tags are tokens";
+    for (size_t i = 0; i < kTagsOfCall; ++i)
+      EXPECT_FALSE(accepts_ids(*grammar, spelled(call, i), true)) << "tag " << i << " of " << call;
+    EXPECT_FALSE(accepts(*grammar, std::string("<tool_call>get_weather") + line + "</tool_call>", true));
+    EXPECT_TRUE(accepts(*grammar, std::string("<tool_call>now") + line + "</tool_call>", true));
+  }
+  EXPECT_TRUE(
+      accepts(*grammar, "<tool_call>get_weather\n" + argument("city", "", "\n") + "</tool_call>", true))
+      << "an empty text";
+}
+
+TEST(Glm4MoeFormat, AValueWithConditionsEndsAtTheToken) {
+  ToolCallRules rules;
+  rules.format = &kGlm4MoeFormat, rules.required = true;
+  rules.tools_json = R"([{"function":{"name":"f","parameters":{"properties":{
+      "code":{"type":"string","pattern":"^[0-9]{2}$"},"pick":{"enum":["a","ab",1,null]}}}}}])";
+  const GrammarCompiler compiler(tokenizer_with_tags(), {kEndWithTags});
+  const auto grammar = *compiler.tool_calls(rules);
+  const auto call = [](const std::string& arguments) {
+    return "<tool_call>f\n" + arguments + "</tool_call>";
+  };
+  EXPECT_TRUE(accepts(*grammar, call(argument("code", "07", "\n")), true));
+  EXPECT_FALSE(accepts(*grammar, call(argument("code", "7", "\n")), true));
+  for (const char* pick : {"a", "ab", "1", "null"})
+    EXPECT_TRUE(accepts(*grammar, call(argument("pick", pick, "")), true)) << pick;
+  EXPECT_FALSE(accepts(*grammar, call(argument("pick", "b", "")), true));
+}
+
+TEST(Glm4MoeFormat, TheTextOfACustomToolEndsAtTheTag) {
+  const TextFormat format{"regex", "[a-z]+"};
+  for (const bool with_tags : {false, true}) {
+    const auto grammar = grammar_of(true, with_tags, &format);
+    const auto call = [](const std::string& text) {
+      return "<tool_call>now\n" + argument("input", text, "\n") + "</tool_call>";
+    };
+    EXPECT_TRUE(accepts(*grammar, call("abc"), with_tags)) << with_tags;
+    EXPECT_FALSE(accepts(*grammar, call("ab1"), with_tags)) << with_tags;
+  }
 }
 
 TEST(Glm4MoeFormat, ReasoningBeginsInTheAnswerOrInThePrompt) {

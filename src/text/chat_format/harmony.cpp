@@ -5,6 +5,7 @@
 #include "text/chat_format/harmony_parser.h"
 #include "text/chat_format/harmony_tags.h"
 #include "text/chat_format/hermes.h"
+#include "text/grammar_tags.h"
 #include "text/json_text.h"
 #include "text/schema_lark.h"
 #include "text/tool_grammar.h"
@@ -13,6 +14,8 @@ namespace ft {
 
 namespace {
 
+/// Between the name of a function and its arguments.
+constexpr std::string_view kHarmonyArgumentsHead = " <|constrain|>json<|message|>";
 constexpr std::string_view kHarmonyMarks[] = {
     harmony_tags::kStart,     harmony_tags::kEnd,    harmony_tags::kMessage, harmony_tags::kChannel,
     harmony_tags::kConstrain, harmony_tags::kReturn, harmony_tags::kCall};
@@ -23,20 +26,23 @@ Result<CallBody> harmony_call_body(const ToolFunction& function, const std::stri
   SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
   const std::string arguments = rules.value(function.parameters.root());
   rules.finish();
-  return CallBody{fmt::format("{} head {}", json_quoted(function.name), arguments), rules.unenforced()};
+  return CallBody{fmt::format("{} {} {}", json_quoted(function.name),
+                              function.tags.expression(kHarmonyArgumentsHead), arguments),
+                  rules.unenforced()};
 }
 
-Result<std::string> harmony_text_body(const std::string& tool, const TextFormat& format,
-                                      const std::string& prefix, std::string& lark) {
-  FT_TRY(add_json_text_rule(tool, format, prefix, lark));
-  return fmt::format("{} head {}_json", json_quoted(tool), prefix);
+Result<std::string> harmony_text_body(const TextFunction& function, const std::string& prefix,
+                                      std::string& lark) {
+  FT_TRY(add_json_text_rule(function.name, function.format, prefix, lark));
+  return fmt::format("{} {} {}_json", json_quoted(function.name),
+                     function.tags.expression(kHarmonyArgumentsHead), prefix);
 }
 
 std::unique_ptr<ToolParser> harmony_make_parser(ToolSchemas schemas) {
   return std::make_unique<HarmonyParser>(std::move(schemas));
 }
 
-constexpr ReasoningTags reasoning() {
+constexpr ReasoningTags harmony_reasoning() {
   ReasoningTags tags;
   tags.open = "<|channel|>analysis<|message|>", tags.close = harmony_tags::kEnd;
   tags.gap = "<|start|>assistant<|channel|>final<|message|>";
@@ -47,7 +53,6 @@ constexpr ReasoningTags reasoning() {
 constexpr ToolCallSyntax harmony_calls() {
   ToolCallSyntax form;
   form.begin = "<|start|>assistant<|channel|>commentary to=functions.";
-  form.head = " <|constrain|>json<|message|>";
   form.parser = harmony_make_parser, form.body = harmony_call_body, form.text_body = harmony_text_body;
   form.whole_answer = true;
   return form;
@@ -55,8 +60,8 @@ constexpr ToolCallSyntax harmony_calls() {
 
 }  // namespace
 
-constinit const ChatFormat kHarmonyFormat = {"harmony", reasoning(),   harmony_calls(),
-                                             {},        kHarmonyMarks, true};
+constinit const ChatFormat kHarmonyFormat = {"harmony", harmony_reasoning(), harmony_calls(),
+                                             {},        kHarmonyMarks,       true};
 
 bool is_harmony_template(std::string_view source) {
   const auto has = [&](std::string_view part) { return source.find(part) != std::string_view::npos; };

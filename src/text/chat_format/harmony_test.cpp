@@ -177,6 +177,30 @@ TEST(HarmonyFormat, ARequiredCallFollowsTheSchemas) {
   EXPECT_FALSE(accepts(grammar, "{}"));
 }
 
+TEST(HarmonyFormat, EveryControlTokenIsTheVocabulariesOwn) {
+  const std::shared_ptr<const Grammar> required = grammar_of(true), free = grammar_of(false);
+  for (const auto& [grammar, text] :
+       {std::pair{required, call_of("get_weather", R"({"city": "Oslo"})")}, {free, kFinal + "text"}}) {
+    const std::vector<int32_t> ids = *tokenizer().encode(text, false);
+    size_t controls = 0;
+    for (size_t i = 0; i < ids.size(); ++i) {
+      if (!tokenizer().is_added(ids[i])) continue;
+      ++controls;
+      // The same answer up to here, with the first character of the token's text in its place.
+      GrammarMatcher matcher = std::move(grammar->start()).value();
+      ASSERT_TRUE(matcher.consume(std::span(ids).first(i)).ok());
+      std::vector<uint32_t> mask(static_cast<size_t>(tokenizer().vocab_size()) / 32 + 1);
+      ASSERT_TRUE(matcher.mask(mask).ok());
+      const auto allows = [&](int32_t id) {
+        return (mask[static_cast<size_t>(id) / 32] >> (id % 32) & 1U) != 0;
+      };
+      EXPECT_TRUE(allows(ids[i]));
+      EXPECT_FALSE(allows(tokenizer().encode("<", false)->front())) << "token " << i << " of " << text;
+    }
+    EXPECT_EQ(controls, grammar == required ? 4U : 3U);
+  }
+}
+
 TEST(HarmonyFormat, AnAnswerIsTextOrACall) {
   const std::shared_ptr<const Grammar> shared = grammar_of(false);
   EXPECT_TRUE(accepts(*shared, kFinal + "the text with {} braces"));

@@ -24,10 +24,10 @@ Result<CallBody> hermes_call_body(const ToolFunction& function, const std::strin
   return CallBody{fmt::format("{} {} \"}}\\n\"", json_quoted(head), arguments), rules.unenforced()};
 }
 
-Result<std::string> hermes_text_body(const std::string& tool, const TextFormat& format,
-                                     const std::string& prefix, std::string& lark) {
-  FT_TRY(add_json_text_rule(tool, format, prefix, lark));
-  const std::string head = fmt::format("\n{{\"name\": {}, \"arguments\": ", json_quoted(tool));
+Result<std::string> hermes_text_body(const TextFunction& function, const std::string& prefix,
+                                     std::string& lark) {
+  FT_TRY(add_json_text_rule(function.name, function.format, prefix, lark));
+  const std::string head = fmt::format("\n{{\"name\": {}, \"arguments\": ", json_quoted(function.name));
   return fmt::format("{} {}_json \"}}\\n\"", json_quoted(head), prefix);
 }
 

@@ -20,10 +20,10 @@ Result<CallBody> llama3_json_call_body(const ToolFunction& function, const std::
   return CallBody{fmt::format("{} {}", json_quoted(head), parameters), rules.unenforced()};
 }
 
-Result<std::string> llama3_json_text_body(const std::string& tool, const TextFormat& format,
-                                          const std::string& prefix, std::string& lark) {
-  FT_TRY(add_json_text_rule(tool, format, prefix, lark));
-  const std::string head = fmt::format("{}, \"parameters\": ", json_quoted(tool));
+Result<std::string> llama3_json_text_body(const TextFunction& function, const std::string& prefix,
+                                          std::string& lark) {
+  FT_TRY(add_json_text_rule(function.name, function.format, prefix, lark));
+  const std::string head = fmt::format("{}, \"parameters\": ", json_quoted(function.name));
   return fmt::format("{} {}_json", json_quoted(head), prefix);
 }
 

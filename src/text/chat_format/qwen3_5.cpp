@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kQwen3_5Openings[] = {qwen3_5_tags::kCallOpen, qwen3_5_tags::kFunctionOpen};
 
-constexpr ArgumentTags kQwen3_5ArgumentTags = {qwen3_5_tags::kParameterOpen,  ">\n", "",
+constexpr ArgumentTags kQwen3_5ArgumentTags = {qwen3_5_tags::kParameterOpen,  ">\n", "",       "",
                                                qwen3_5_tags::kParameterClose, "\n",  "\"\\n\""};
 
 Result<CallBody> qwen3_5_call_body(const ToolFunction& function, const std::string& prefix,
@@ -26,16 +26,19 @@ Result<CallBody> qwen3_5_call_body(const ToolFunction& function, const std::stri
   return body;
 }
 
-Result<std::string> qwen3_5_text_body(const std::string& tool, const TextFormat& format,
-                                      const std::string& prefix, std::string& lark) {
-  const std::string head = json_quoted(fmt::format("\n{}{}>\n{}{}>\n", qwen3_5_tags::kFunctionOpen, tool,
-                                                   qwen3_5_tags::kParameterOpen, kTextParameter));
+Result<std::string> qwen3_5_text_body(const TextFunction& function, const std::string& prefix,
+                                      std::string& lark) {
+  const std::string head =
+      json_quoted(fmt::format("\n{}{}>\n{}{}>\n", qwen3_5_tags::kFunctionOpen, function.name,
+                              qwen3_5_tags::kParameterOpen, kTextParameter));
   const std::string text =
-      lark_of(format, prefix + "_text", fmt::format("\n{}", qwen3_5_tags::kParameterClose), lark);
+      lark_of(function.format, prefix + "_text", fmt::format("\n{}", qwen3_5_tags::kParameterClose), lark);
   return fmt::format("{} {} \"\\n{}\\n\"", head, text, qwen3_5_tags::kFunctionClose);
 }
 
-std::string qwen3_5_shared_rules() { return tagged_text_rule(kQwen3_5ArgumentTags); }
+std::string qwen3_5_shared_rules(const GrammarTags& tags) {
+  return tagged_text_rule(kQwen3_5ArgumentTags, tags);
+}
 
 std::unique_ptr<ToolParser> qwen3_5_make_parser(ToolSchemas schemas) {
   return std::make_unique<Qwen35Parser>(std::move(schemas));
@@ -46,19 +49,12 @@ constexpr std::array<std::string_view, 3> kMiddle = {"<|fim_prefix|>", "<|fim_su
 
 }  // namespace
 
-constinit const ChatFormat kQwen35Format = {"qwen3_5",
-                                            kReasoning,
-                                            {qwen3_5_tags::kCallOpen,
-                                             qwen3_5_tags::kCallClose,
-                                             qwen3_5_tags::kFunctionOpen,
-                                             kQwen3_5Openings,
-                                             qwen3_5_make_parser,
-                                             qwen3_5_call_body,
-                                             qwen3_5_shared_rules,
-                                             "\n",
-                                             {},
-                                             qwen3_5_text_body},
-                                            kMiddle};
+constinit const ChatFormat kQwen35Format = {
+    "qwen3_5",
+    kReasoning,
+    {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kQwen3_5Openings,
+     qwen3_5_make_parser, qwen3_5_call_body, qwen3_5_shared_rules, "\n", qwen3_5_text_body},
+    kMiddle};
 
 constinit const ChatFormat kQwen35FormatWithoutGrammar = {
     "qwen3_5 without a grammar of calls",

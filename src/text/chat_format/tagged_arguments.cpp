@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "text/grammar_tags.h"
 #include "text/json_text.h"
+#include "text/pattern.h"
 #include "text/schema_lark.h"
 #include "text/tool_grammar.h"
 
@@ -20,7 +22,11 @@ class TaggedArguments {
  public:
   TaggedArguments(const ToolFunction& function, const ArgumentTags& tags, const std::string& prefix,
                   std::string& lark)
-      : tags_(tags), graph_(function.parameters), rules_(graph_, kJsonNotation, prefix, lark) {}
+      : tags_(tags),
+        vocabulary_(function.tags),
+        close_(function.tags.token(tags.close)),
+        graph_(function.parameters),
+        rules_(graph_, kJsonNotation, prefix, lark) {}
 
   Result<CallBody> expression() {
     std::string all;
@@ -39,22 +45,34 @@ class TaggedArguments {
     for (const SchemaShape::Property& property : shape.properties) {
       if (rules_.never(property.node)) continue;
       FT_TRY(check_name(property.name, "parameter", "<>\n"));
-      const std::string open = json_quoted(fmt::format("{}{}{}", tags_.before, property.name, tags_.after));
-      items.push_back(
-          {rules_.rule(fmt::format("{} {} {} {}", open, tags_.into, value(property.node), tags_.next)),
-           property.required});
+      const std::string name = fmt::format("{}{}{}", tags_.before, property.name, tags_.after);
+      items.push_back({rules_.rule(entry(vocabulary_.expression(name), property.node)), property.required});
     }
     SchemaLark::Names names;
     names.any = "[^<>\\s]{1,64}";
     names.quoted = [](std::string_view part) { return std::string(part); };
     names.entry = [this](const std::string& name, int node) {
-      return fmt::format("{} {} {} {} {} {}", json_quoted(tags_.before), name, json_quoted(tags_.after),
-                         tags_.into, value(node), tags_.next);
+      return entry(fmt::format("{} {} {}", part(tags_.before), name, part(tags_.after)), node);
     };
     // Other parameters only where the schema describes them, or has no others: models invent some otherwise.
     const bool described = shape.rest != SchemaGraph::kAnything || !shape.patterns.empty();
     names.others = (shape.open && (items.empty() || described)) || shape.min > items.size();
     return rules_.entries(items, shape, names, {});
+  }
+
+  std::string part(std::string_view tag) const { return tag.empty() ? "" : vocabulary_.expression(tag); }
+
+  /// A parameter, from its name with the tags around it.
+  std::string entry(const std::string& name, int node) {
+    return fmt::format("{} {} {} {} {}", name, tags_.between, part(tags_.open), value(node), tags_.next);
+  }
+
+  /// A text that is written without a change, with the end of its parameter. Unless that is a token, it is
+  /// in one lexeme with the text, because lexemes are greedy.
+  std::string ended(const std::string& text) const {
+    const std::string before = text + std::string(tags_.gap);
+    if (!close_) return json_quoted(before + std::string(tags_.close));
+    return (before.empty() ? "" : json_quoted(before) + " ") + *close_;
   }
 
   /// The text of a value with the end of its parameter.
@@ -67,21 +85,18 @@ class TaggedArguments {
     if (node.anything || std::ranges::any_of(node.shapes, free)) return std::string(kValue);
     std::string all;
     const auto add = [&](const std::string& one) { all += (all.empty() ? "" : " | ") + one; };
-    const std::string end = fmt::format("{}{}", tags_.gap, tags_.close);
     for (const Json& literal : node.literals) {
       const std::string text = literal.is_string() ? literal.get<std::string>() : std::string();
       if (text.find(tags_.close) != std::string::npos) {
         rules_.unenforced(fmt::format("a value with {}", tags_.close));
         return std::string(kValue);
       }
-      add(literal.is_string() ? json_quoted(text + end)
-                              : fmt::format("{} {}", rules_.literal(literal), json_quoted(end)));
+      add(literal.is_string() ? ended(text) : fmt::format("{} {}", rules_.literal(literal), ended("")));
     }
     for (const SchemaShape& shape : node.shapes) {
-      const std::string text =
-          shape.kind == JsonKind::kString ? rules_.text_terminal(shape, tags_.close, end) : std::string();
+      const std::string text = shape.kind == JsonKind::kString ? text_of(shape) : std::string();
       if (shape.kind != JsonKind::kString) {
-        add(fmt::format("{} {}", rules_.shape(shape), json_quoted(end)));
+        add(fmt::format("{} {}", rules_.shape(shape), ended("")));
       } else if (text.empty()) {
         return std::string(kValue);
       } else {
@@ -91,7 +106,16 @@ class TaggedArguments {
     return rules_.rule(all);
   }
 
+  /// A text with conditions, with the end of its parameter; empty: the conditions cannot be written.
+  std::string text_of(const SchemaShape& shape) {
+    if (!close_) return rules_.text_terminal(shape, tags_.close, fmt::format("{}{}", tags_.gap, tags_.close));
+    const std::string text = rules_.text_terminal(shape, tags_.close, tags_.gap);
+    return text.empty() ? "" : fmt::format("{} {}", text, *close_);
+  }
+
   const ArgumentTags& tags_;
+  const GrammarTags& vocabulary_;
+  std::optional<std::string> close_;  // the end of a value, if it is a token
   const SchemaGraph& graph_;
   SchemaLark rules_;
 };
@@ -103,8 +127,12 @@ Result<CallBody> tagged_arguments(const ToolFunction& function, const ArgumentTa
   return TaggedArguments(function, tags, prefix, lark).expression();
 }
 
-std::string tagged_text_rule(const ArgumentTags& tags) {
-  return fmt::format("{}[suffix=\"{}\"]: /(?s:.*)/\n", kValue, tags.close);
+std::string tagged_text_rule(const ArgumentTags& tags, const GrammarTags& vocabulary) {
+  const std::optional<std::string> close = vocabulary.token(tags.close);
+  if (!close) return fmt::format("{}[suffix={}]: /(?s:.*)/\n", kValue, json_quoted(tags.close));
+  // Ordinary tokens may spell the tag too, and the parser of calls would end the value there.
+  return fmt::format("VALUE_TEXT: /(?s:.*)/ & ~/(?s:.*){}(?s:.*)/\n{}: VALUE_TEXT {}\n",
+                     escaped_for_lark(tags.close), kValue, *close);
 }
 
 }  // namespace ft

@@ -1,5 +1,5 @@
 // The grammar of a call whose parameters are between tags, each value as raw text where the schema allows
-// text and as JSON otherwise. Qwen3.5 and GLM write such calls.
+// text and as JSON otherwise. Qwen3.5 and GLM write such calls, GLM with tags that are tokens.
 #pragma once
 
 #include <string>
@@ -12,7 +12,8 @@ namespace ft {
 
 struct ArgumentTags {
   std::string_view before, after;  // around a parameter's name
-  std::string_view into;           // a Lark expression from there to its value
+  std::string_view between;        // a Lark expression from there to `open`
+  std::string_view open;           // before a value; may be empty
   std::string_view close;          // ends a value; text before it is raw
   std::string_view gap;            // of a value that is not raw text, before `close`
   std::string_view next;           // a Lark expression after a parameter
@@ -22,6 +23,6 @@ struct ArgumentTags {
 Result<CallBody> tagged_arguments(const ToolFunction& function, const ArgumentTags& tags,
                                   const std::string& prefix, std::string& lark);
 /// The Lark rule of raw text, which all calls share.
-std::string tagged_text_rule(const ArgumentTags& tags);
+std::string tagged_text_rule(const ArgumentTags& tags, const GrammarTags& vocabulary);
 
 }  // namespace ft
