@@ -13,7 +13,11 @@
 namespace ft::test {
 
 inline std::vector<const char*> golden_backends() {
-  return {"ref", "cpu"};
+#if FORETOKEN_EMULATES_CUDA
+  return {"ref", "cpu", "emulated", "auto"};
+#else
+  return {"ref", "cpu", "auto"};
+#endif
 }
 
 inline bool on_cuda(std::string_view name) { return name != "ref" && name != "cpu"; }
