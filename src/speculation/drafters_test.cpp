@@ -100,6 +100,38 @@ TEST_P(FolderDrafters, ChangeNoTokenOfABatchOfDifferentDrafters) {
   for (const bool walks : {false, true}) expect_batch(walks);
 }
 
+/// The rows that a block leaves hold what lookup finds after its drafts.
+TEST_P(FolderDrafters, TextAfterABlockChangesNoToken) {
+  ToyOptions toy = with_folders();
+  toy.only_block = true;
+  toy.vocabulary = 7;  // short texts repeat
+  ToyDecoder decoder(backend(), 1, toy);
+  std::int64_t with_text = 0;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    SlotOptions options = options_of(seed, seed % 4 == 3 ? -1 : kMaxDraftTokens, seed % 3 == 0);
+    options.max_tokens = 60;
+    std::vector<std::int32_t> text = prompt(seed, 30);
+    for (std::int32_t& token : text) token %= toy.vocabulary;
+    const auto plain = decoder.answer(text, options);
+    const auto slot = decoder.open(text, options, DrafterKind::kAuto);
+    std::int64_t authored = 0, accepted = 0, drafting = 0;
+    slot->on_token = [&](std::int32_t, std::span<const float>, std::string_view by) {
+      authored += by == "lookup" ? 1 : 0;
+      return false;
+    };
+    decoder.finish(*slot);
+    EXPECT_EQ(ToyDecoder::output(*slot), plain) << seed;
+    for (const DrafterShare& share : slot->report.by_drafter) {
+      accepted += share.name == "lookup" ? share.accepted : 0;
+      drafting += share.rounds;
+    }
+    EXPECT_EQ(authored, accepted) << seed;
+    with_text += std::max<std::int64_t>(0, drafting - slot->report.rounds);  // rounds of two drafters
+    decoder->close(*slot);
+  }
+  EXPECT_GT(with_text, 5);
+}
+
 INSTANTIATE_TEST_SUITE_P(Backends, FolderDrafters, testing::Bool(),
                          [](const auto& param) { return param.param ? "late" : "ref"; });
 
