@@ -17,13 +17,25 @@ constexpr int kSeeds = 1200;
 constexpr int kOutcomes = kVocabulary * kVocabulary * kVocabulary;
 const std::vector<std::int32_t> kPrompt = {3, 1, 4, 1, 5};
 
-ToyOptions tiny() {
+ToyOptions tiny(bool walks = false) {
   ToyOptions options;
-  options.folders = true;
+  options.folders = true, options.walks = walks;
   options.vocabulary = kVocabulary;
   options.hidden = 32;
   return options;
 }
+
+/// `walks`: of DFlash2.
+struct Network {
+  DrafterKind drafter;
+  bool walks = false;
+  std::string text() const { return std::string(drafter.name()) + (walks ? "2" : ""); }
+};
+const Network kNetworks[] = {{DrafterKind::kEagle3},
+                             {DrafterKind::kDflash},
+                             {DrafterKind::kDflash, true},
+                             {DrafterKind::kAssistant},
+                             {DrafterKind::kModel}};
 
 struct Case {
   SamplingParams sampler;
@@ -142,6 +154,7 @@ double surprise(const std::vector<int>& counts, const std::vector<double>& expec
 class DistributionTest : public testing::TestWithParam<const char*> {
  protected:
   ToyDecoder decoder_{1, tiny(), 64};
+  ToyDecoder walking_{1, tiny(true), 64};  // the same target
 };
 
 TEST_P(DistributionTest, OfTheFirstTokensIsExactUnderBothRulesAtEveryDepth) {
@@ -164,16 +177,17 @@ TEST_P(DistributionTest, OfTheFirstTokensIsExactUnderBothRulesAtEveryDepth) {
 TEST_P(DistributionTest, IsExactWhicheverNetworkDrafts) {
   const Case parameters = case_of(GetParam());
   const std::vector<double> expected = exact(decoder_, parameters);
-  for (const DrafterKind drafter : {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel}) {
+  for (const Network& network : kNetworks) {
+    ToyDecoder& decoder = network.walks ? walking_ : decoder_;
     std::int64_t drafted = 0, accepted = 0;
     for (const Acceptance rule : {Acceptance::kCoupled, Acceptance::kRejection}) {
-      const Counts counts = sample(decoder_, parameters, rule, 3, 17, drafter);
+      const Counts counts = sample(decoder, parameters, rule, 3, 17, network.drafter);
       EXPECT_LT(surprise(counts.of, expected), 3.5)
-          << drafter.name() << (rule == Acceptance::kRejection ? " ratio" : " coupled");
+          << network.text() << (rule == Acceptance::kRejection ? " ratio" : " coupled");
       drafted += counts.drafted, accepted += counts.accepted;
     }
-    EXPECT_GT(accepted, kSeeds / 10) << drafter.name() << ": nothing was accepted, this proves nothing";
-    EXPECT_GE(drafted, accepted) << drafter.name();
+    EXPECT_GT(accepted, kSeeds / 10) << network.text() << ": nothing was accepted, this proves nothing";
+    EXPECT_GE(drafted, accepted) << network.text();
   }
 }
 
@@ -198,17 +212,18 @@ TEST(DistributionProof, ADrawFromASlightlyOtherDistributionIsSeen) {
 
 /// The same two faults where another network drafts, under rejection sampling.
 TEST(DistributionProof, AFaultIsSeenWhicheverNetworkDrafts) {
-  ToyDecoder decoder(1, tiny(), 64);
+  ToyDecoder decoder(1, tiny(), 64), walking(1, tiny(true), 64);
   const Case plain = case_of("plain"), penalties = case_of("penalties");
   Case colder = plain;
   colder.sampler.temperature *= 0.75F;
   const std::vector<double> expected = exact(decoder, plain);
   const std::vector<double> forgetful = exact(decoder, penalties, true);
-  for (const DrafterKind drafter : {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel}) {
-    const Counts cold = sample(decoder, colder, Acceptance::kRejection, 3, 17, drafter);
-    EXPECT_GT(surprise(cold.of, expected), 6) << drafter.name();
-    const Counts right = sample(decoder, penalties, Acceptance::kRejection, 3, 17, drafter);
-    EXPECT_GT(surprise(right.of, forgetful), 6) << drafter.name();
+  for (const Network& network : kNetworks) {
+    ToyDecoder& of = network.walks ? walking : decoder;
+    const Counts cold = sample(of, colder, Acceptance::kRejection, 3, 17, network.drafter);
+    EXPECT_GT(surprise(cold.of, expected), 6) << network.text();
+    const Counts right = sample(of, penalties, Acceptance::kRejection, 3, 17, network.drafter);
+    EXPECT_GT(surprise(right.of, forgetful), 6) << network.text();
   }
 }
 

@@ -53,6 +53,7 @@ inline std::vector<std::int32_t> drafts_after(Decoder& decoder, Slot& slot,
   draft.sample.position = pending + 1;
   draft.depth = depth;
   draft.drafts = round_tokens;
+  draft.target_blocks = slot.timeline->blocks(), draft.target_rows = slot.timeline->length();
   DraftSlot* one = &draft;
   EXPECT_TRUE(slot.drafter->propose({&one, 1}, round_tokens).ok());
   EXPECT_EQ(draft.drafted, depth);

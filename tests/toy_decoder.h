@@ -25,7 +25,7 @@ class ToyDecoder {
     model_.facts.width = toy_options.hidden;
     model_.facts.vocabulary = toy_options.vocabulary;
     model_.target = toy_.target;
-    model_.mtp = toy_.head;
+    if (!toy_options.only_block) model_.mtp = toy_.head;
     model_.mtp_head.state = HeadReport::State::kReady;
     if (toy_options.folders) add_drafters(toy_options);
     DecoderOptions options;
@@ -79,12 +79,18 @@ class ToyDecoder {
     block.most_drafts = 12;
     block.mask_token = toy_options.vocabulary - 1;
     model_.drafters.push_back(std::move(block));
+    if (toy_options.only_block) return;
     DraftNetwork labelled;
     labelled.name = "eagle3";
     labelled.captures = {"eagle3", {-1, 0}};
     labelled.captured_width = 2 * toy_options.hidden;
     labelled.programs = {toy_.features, toy_.labelled};
     model_.drafters.push_back(std::move(labelled));
+    DraftNetwork assistant;
+    assistant.name = "assistant";
+    assistant.captured_width = toy_options.hidden;
+    assistant.programs = {toy_.assistant};
+    model_.drafters.push_back(std::move(assistant));
     DraftNetwork itself;
     itself.name = "model";
     itself.programs = {toy_.target};

@@ -1,5 +1,6 @@
 #include "tests/toy_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <string>
@@ -36,6 +37,30 @@ ToyModel::ToyModel(const ToyOptions& toy_options) : options(toy_options), random
   head.sample();
   if (options.folders) block_drafter(embedding, output);
   if (options.folders) labelled_drafter(embedding);
+  if (options.folders) assistant_drafter(embedding, output);
+}
+
+/// Queries over the keys and values of the target's own attention layer.
+void ToyModel::assistant_drafter(const Weight& embedding, const Weight& output) {
+  const int hidden = options.hidden;
+  const auto& list = target.instructions();
+  const auto found = std::ranges::find_if(
+      list, [](const Instruction& one) { return std::holds_alternative<Attention>(one); });
+  Attention attend = std::get<Attention>(*found);
+  assistant = Program::over(target.layout());
+  const Row before = assistant.input(hidden);
+  Row x = assistant.linear(assistant.concat(assistant.embed(embedding), before),
+                           {matrix(hidden, 2 * hidden, 1)})[0];
+  const int width = attend.heads * attend.head_dim;
+  attend.q = assistant.linear(assistant.norm(x, ones(hidden), 1e-6F), {matrix(width, hidden, 1)})[0];
+  attend.q_norm = ones(attend.head_dim);
+  attend.k = attend.v = {}, attend.k_norm = {};
+  attend.gated = false, attend.shared = true;
+  x = assistant.add(x, assistant.linear(assistant.attend(attend), {matrix(hidden, width, 1)})[0]);
+  x = assistant.norm(x, ones(hidden), 1e-6F);
+  assistant.capture("hidden", assistant.linear(x, {matrix(hidden, hidden, 1)})[0]);
+  assistant.logits(x, output);
+  assistant.sample();
 }
 
 void ToyModel::labelled_drafter(const Weight& embedding) {
@@ -76,13 +101,27 @@ void ToyModel::block_drafter(const Weight& embedding, const Weight& output) {
   context.attend(append);
 
   Row x = block.embed(embedding);
-  const std::vector<Row> in = block.linear(block.norm(x, ones(options.hidden), 1e-6F),
+  const Row normed = block.norm(x, ones(options.hidden), 1e-6F);
+  const std::vector<Row> in = block.linear(options.walks ? convolved(normed, normed, 0) : normed,
                                            {matrix(kHeads * kHeadDim, options.hidden, 1), keys, values});
   attend.q = in[0], attend.k = in[1], attend.v = in[2];
   attend.causal = false;
-  x = block.add(x, block.linear(block.attend(attend), {matrix(options.hidden, kHeads * kHeadDim, 1)})[0]);
-  block.logits(block.norm(x, ones(options.hidden), 1e-6F), output);
-  block.sample();
+  Row out = block.linear(block.attend(attend), {matrix(options.hidden, kHeads * kHeadDim, 1)})[0];
+  if (options.walks) out = convolved(out, normed, 1);
+  const Row last = block.norm(block.add(x, out), ones(options.hidden), 1e-6F);
+  block.logits(last, output);
+  if (!options.walks) return block.sample();
+  constexpr int kRank = 6, kCandidates = 5;
+  const Row factors = block.linear(last, {matrix(kRank, options.hidden, 1)})[0];
+  block.walk({factors, matrix(options.vocabulary, kRank, 1), matrix(options.vocabulary, kRank, 1),
+              kCandidates, options.vocabulary - 1});
+}
+
+/// Two taps over the rows of a block, by coefficients of `source`.
+Row ToyModel::convolved(Row x, Row source, int side) {
+  constexpr int kTaps = 2, kGroups = 4;
+  const Row coefficients = block.linear(source, {matrix(2 * kTaps * kGroups, source.width, 0.3F)})[0];
+  return block.append(LocalConv{x, coefficients, matrix(2, kTaps * x.width, 1), kTaps, kGroups, side, {}});
 }
 
 Weight ToyModel::matrix(std::int64_t rows, std::int64_t cols, float scale) {

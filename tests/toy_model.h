@@ -19,8 +19,10 @@ struct ToyOptions {
   int drafts = 0;      // draft vocabulary, beside `spare` extra ids; 0: all
   int extra = 0;
   /// With the drafters that have a folder of their own: one like EAGLE-3 with two thirds of the vocabulary, a
-  /// block drafter, the model itself.
+  /// block drafter, an assistant that reads the target's keys and values, the model itself.
   bool folders = false;
+  bool walks = false;       // the block drafter is like DFlash2
+  bool only_block = false;  // of `folders` and the head, the block drafter alone
 };
 
 /// Owns the weights of its programs.
@@ -33,6 +35,7 @@ class ToyModel {
   // If `folders`; the target then captures "dflash" and "eagle3" [2 hidden].
   Program context, block;      // of a block drafter
   Program features, labelled;  // of one like EAGLE-3: its rows are labelled with token ids
+  Program assistant;           // over the target's layout
   ToyOptions options;
 
  private:
@@ -41,6 +44,8 @@ class ToyModel {
   Row attention(Program& p, Row x);
   void block_drafter(const Weight& embedding, const Weight& output);
   void labelled_drafter(const Weight& embedding);
+  void assistant_drafter(const Weight& embedding, const Weight& output);
+  Row convolved(Row x, Row source, int side);
   Row delta(Program& p, Row x);
   Row mlp(Program& p, Row x);
 

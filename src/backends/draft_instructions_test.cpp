@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "backends/cuda/test_devices.h"
 #include "backends/instruction_programs.h"
 #include "backends/registry.h"
 #include "backends/test_timeline.h"
@@ -24,8 +25,16 @@ std::vector<float> values_of(const Weight& weight) {
   return values;
 }
 
-std::unique_ptr<Backend> backend_of(const char* name) {
+/// ref, cpu, or a device of cuda.
+std::unique_ptr<Backend> backend_of(const std::string& name) {
+  if (name != "ref" && name != "cpu") return std::move(cuda_on(name).value());
   return std::move(make_backend({.name = name, .threads = 3}).value());
+}
+
+std::vector<std::string> backends() {
+  std::vector<std::string> names = cuda_devices();
+  names.insert(names.begin(), {"ref", "cpu"});
+  return names;
 }
 
 /// One step of several segments, with hidden rows of `width`.
@@ -43,8 +52,13 @@ struct Outcome {
   std::vector<std::int32_t> round_tokens;
 };
 
-class DraftInstructions : public testing::TestWithParam<const char*> {
+class DraftInstructions : public testing::TestWithParam<std::string> {
  protected:
+  void SetUp() override {
+    if (GetParam() == "ref" || GetParam() == "cpu") return;
+    if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
+  }
+
   Outcome run(const Program& program, const Block& block, int out_width, std::span<const std::int32_t> tokens,
               std::span<const std::int32_t> logit_rows, std::span<const SampleRow> samples) {
     const auto backend = backend_of(GetParam());
@@ -316,8 +330,8 @@ TEST_P(DraftInstructions, ClusterLogitsAreThoseOfTheChosenClusters) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, DraftInstructions, testing::Values("ref", "cpu"),
-                         [](const auto& which) { return std::string(which.param); });
+INSTANTIATE_TEST_SUITE_P(Backends, DraftInstructions, testing::ValuesIn(backends()),
+                         [](const auto& which) { return which.param == "auto" ? "gpu" : which.param; });
 
 }  // namespace
 }  // namespace ft::draft_instructions_test

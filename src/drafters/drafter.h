@@ -122,6 +122,14 @@ class Drafter {
   virtual Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) = 0;
   /// Waits for the steps that propose() submitted: `drafts` of its slots hold their values then.
   virtual void collect() {}
+  /// Text that continues drafts: the number of tokens, and the class of the match.
+  struct Continuation {
+    int count = 0;
+    int context_class = 0;
+  };
+  /// After plan(), of a drafter without passes. Another drafter proposed the first slot.drafted of
+  /// slot.drafts: writes at most `most` tokens that follow them into the places after them.
+  virtual Continuation continue_drafts(DraftSlot& /*slot*/, int /*most*/) { return {}; }
 
   /// Called before the slot closes, with its whole text; `owner` is the user.
   virtual void learn(std::span<const std::int32_t> /*tokens*/, std::uint64_t /*owner*/) {}

@@ -1,6 +1,7 @@
 #include "drafters/ngram.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace ft {
@@ -117,14 +118,43 @@ int NgramDrafter::plan(const DraftSlot& slot) {
                        : static_cast<int>(std::min(state.continuation.size(), slot.drafts.size()));
 }
 
-int NgramDrafter::context_class(int slot) const {
-  const int match = match_length(slot);
-  return match < 6 ? 0 : match < 12 ? 1 : match < 24 ? 2 : 3;
-}
+int NgramDrafter::context_class(int slot) const { return class_of(match_length(slot)); }
 
 double NgramDrafter::first_guess(int context_class) const {
   constexpr double kGuesses[kContextClasses] = {0.4, 0.6, 0.85, 0.9};
   return kGuesses[context_class];
+}
+
+/// Drafts are not indexed; a continuation may run into them.
+NgramDrafter::Continuation NgramDrafter::continue_drafts(DraftSlot& slot, int most) {
+  const SlotState& state = slots_[static_cast<std::size_t>(slot.id)];
+  const auto drafted = static_cast<std::size_t>(slot.drafted);
+  const std::size_t whole = slot.tokens.size() + drafted;
+  if (most <= 0 || whole < static_cast<std::size_t>(kMinMatch)) return {};
+  const auto token = [&](std::size_t at) {
+    return at < slot.tokens.size() ? slot.tokens[at] : slot.drafts[at - slot.tokens.size()];
+  };
+  std::array<std::int32_t, kMaxMatch> last{};
+  const std::size_t known = std::min<std::size_t>(whole, kMaxMatch);
+  for (std::size_t i = 0; i < known; ++i) last[i] = token(whole - known + i);
+  const auto suffix = std::span<const std::int32_t>(last).first(known);
+  const auto match = [&](const Index& index, std::span<const std::int32_t> text, std::size_t& end) {
+    end = index.find(text, suffix.data() + known - kMinMatch);
+    return end > 0 ? match_backwards(text, end, suffix) : 0;
+  };
+  std::size_t end = 0, predicted_end = 0;
+  const int own = match(state.own, slot.tokens, end);
+  const int predicted = match(state.predicted, slot.predicted, predicted_end);
+  if (std::max(own, predicted) < kMinMatch) return {};
+  const bool from_predicted = predicted >= own;
+  const std::size_t period = from_predicted ? slot.predicted.size() - predicted_end : whole - end;
+  const int count = from_predicted ? std::min(most, static_cast<int>(period)) : most;
+  for (int i = 0; i < count; ++i) {
+    const std::size_t at = static_cast<std::size_t>(i) % period;
+    slot.drafts[drafted + static_cast<std::size_t>(i)] =
+        from_predicted ? slot.predicted[predicted_end + at] : token(end + at);
+  }
+  return {count, class_of(std::max(own, predicted))};
 }
 
 Status NgramDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t>) {

@@ -34,6 +34,7 @@ class NgramDrafter final : public Drafter {
   int context_class(int slot) const override;
   double first_guess(int context_class) const override;
   Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) override;
+  Continuation continue_drafts(DraftSlot& slot, int most) override;
 
   /// Length of the match that plan() found last for this slot.
   int match_length(int slot) const { return slots_[static_cast<std::size_t>(slot)].match; }
@@ -65,6 +66,7 @@ class NgramDrafter final : public Drafter {
     bool repeats = false;  // a match in the sequence itself: after its end the continuation begins again
   };
   void find(const DraftSlot& slot, SlotState& state);
+  static int class_of(int match) { return match < 6 ? 0 : match < 12 ? 1 : match < 24 ? 2 : 3; }
 
   std::vector<SlotState> slots_;
   std::int64_t context_;

@@ -51,6 +51,50 @@ TEST(NgramDrafter, OffersNothingForAShorterMatchOrNone) {
   EXPECT_TRUE(guess({1}, 4).empty());
 }
 
+/// The continuation of `drafts`, which another drafter proposed.
+Tokens continued(const Tokens& tokens, const Tokens& drafts, int most, const Tokens& predicted = {},
+                 int* context_class = nullptr) {
+  NgramDrafter drafter(1);
+  EXPECT_TRUE(drafter.open(0, 0).ok());
+  View view(0, tokens, 0, predicted);
+  drafter.plan(view.slot);
+  std::ranges::copy(drafts, view.drafts.begin());
+  view.slot.drafted = static_cast<int>(drafts.size());
+  const Drafter::Continuation found = drafter.continue_drafts(view.slot, most);
+  if (context_class != nullptr) *context_class = found.context_class;
+  const auto first = view.drafts.begin() + view.slot.drafted;
+  return {first, first + found.count};
+}
+
+TEST(NgramDrafter, ContinuesDraftsOfAnotherDrafter) {
+  const Tokens text = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1, 2};
+  EXPECT_EQ(continued(text, {3, 4}, 3), (Tokens{5, 6, 7}));
+  EXPECT_TRUE(continued(text, {3, 5}, 3).empty()) << "no such text";
+  EXPECT_EQ(continued({8, 8}, {8}, 3), (Tokens{})) << "drafts are not indexed";
+  EXPECT_EQ(continued({1, 2, 9}, {5, 6, 7}, 9, {4, 5, 6, 7, 3, 2}), (Tokens{3, 2})) << "to the predicted end";
+  int context_class = -1;
+  continued(text, {3, 4, 5, 6, 7, 8}, 3, {}, &context_class);
+  EXPECT_EQ(context_class, 1) << "eight tokens match";
+}
+
+TEST(NgramDrafter, AContinuationOfDraftsRepeatsThem) {
+  EXPECT_EQ(continued({1, 2, 3, 4, 1, 2}, {3}, 6), (Tokens{4, 1, 2, 3, 4, 1}));
+}
+
+/// Drafts that were wrong are not found later.
+TEST(NgramDrafter, DraftsAreNotKept) {
+  NgramDrafter drafter(1);
+  ASSERT_TRUE(drafter.open(0, 0).ok());
+  Tokens tokens = {1, 2, 3, 4, 5, 1, 2};
+  View first(0, tokens, 0);
+  drafter.plan(first.slot);
+  first.drafts[0] = 3, first.drafts[1] = 9, first.slot.drafted = 2;
+  drafter.continue_drafts(first.slot, 4);
+  tokens.push_back(3);
+  View next(0, tokens, 2);
+  EXPECT_EQ(propose(drafter, next), (Tokens{4, 5}));
+}
+
 TEST(NgramDrafter, TheLatestOccurrenceWins) {
   EXPECT_EQ(guess({1, 2, 3, 40, 0, 1, 2, 3, 50, 0, 1, 2, 3}, 1), (Tokens{50}));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "drafters/assistant.h"
 #include "drafters/dflash.h"
 #include "drafters/draft_model.h"
 #include "drafters/mtp.h"
@@ -74,6 +75,17 @@ Result<std::unique_ptr<Drafter>> open_eagle3(const DrafterContext& context) {
   return std::unique_ptr<Drafter>(std::move(made));
 }
 
+Result<std::unique_ptr<Drafter>> open_assistant(const DrafterContext& context) {
+  const DraftNetwork& network = *network_of(context.model, "assistant");
+  AssistantDrafter::Options options;
+  options.slots = context.slots, options.hidden = network.captured_width;
+  options.max_depth = context.max_depth;
+  FT_ASSIGN(std::unique_ptr<AssistantDrafter> made,
+            AssistantDrafter::make(context.backend, network.programs.front(), *context.target_state,
+                                   *context.captured, options));
+  return std::unique_ptr<Drafter>(std::move(made));
+}
+
 Result<std::unique_ptr<Drafter>> open_model(const DrafterContext& context) {
   ModelDrafter::Options options;
   options.slots = context.slots, options.blocks = context.blocks, options.memories = context.memories;
@@ -101,6 +113,10 @@ constexpr DrafterSpec kSpecs[] = {
      [](const Model& model) { return &network_of(model, "dflash")->programs[1]; },
      [](const Model& model) { return DflashDrafter::request(*network_of(model, "dflash")); },
      [](const Model&) { return std::int64_t{0}; }, open_dflash},
+    {"assistant", [](const Model& model) { return not_given(model, "assistant"); },
+     [](const Model& model) { return network_of(model, "assistant")->programs.data(); },
+     [](const Model& model) { return AssistantDrafter::request(model.facts.width); },
+     [](const Model&) { return std::int64_t{0}; }, open_assistant},
     {"model", [](const Model& model) { return not_given(model, "model"); },
      [](const Model& model) { return network_of(model, "model")->programs.data(); },
      [](const Model&) { return CaptureRequest(); }, [](const Model&) { return std::int64_t{0}; }, open_model},

@@ -26,6 +26,7 @@ class DrafterKind {
   static const DrafterKind kLookup;
   static const DrafterKind kEagle3;  // needs a folder
   static const DrafterKind kDflash;
+  static const DrafterKind kAssistant;
   static const DrafterKind kModel;
   static const DrafterKind kRecall;
 
@@ -48,6 +49,7 @@ inline constexpr DrafterKind DrafterKind::kMtp{"mtp"};
 inline constexpr DrafterKind DrafterKind::kLookup{"lookup"};
 inline constexpr DrafterKind DrafterKind::kEagle3{"eagle3"};
 inline constexpr DrafterKind DrafterKind::kDflash{"dflash"};
+inline constexpr DrafterKind DrafterKind::kAssistant{"assistant"};
 inline constexpr DrafterKind DrafterKind::kModel{"model"};
 inline constexpr DrafterKind DrafterKind::kRecall{"recall"};
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <fmt/format.h>
 
+#include "models/assistant/format.h"
 #include "models/dflash/format.h"
 #include "models/eagle3/format.h"
 #include "models/weight_source.h"
@@ -73,8 +74,8 @@ Result<DraftNetwork> build(const OpenedDrafter& drafter, const Model& target) {
 }  // namespace
 
 std::span<const DraftFormat* const> draft_formats() {
-  static constexpr std::array<const DraftFormat*, 3> kFormats = {&eagle3::kFormat, &dflash::kFormat,
-                                                                 &kWholeModel};
+  static constexpr std::array<const DraftFormat*, 4> kFormats = {&eagle3::kFormat, &dflash::kFormat,
+                                                                 &assistant::kFormat, &kWholeModel};
   return kFormats;
 }
 

@@ -1,5 +1,7 @@
 // A round that allocates is seen.
+#include <algorithm>
 #include <gtest/gtest.h>
+#include <iterator>
 
 #include "backends/registry.h"
 #include "tests/counted_allocations.h"
@@ -15,7 +17,9 @@ TEST_P(Allocation, ARoundAllocatesNothingAfterWarmUp) {
   const DrafterKind kind = *DrafterKind::parse(GetParam());
   constexpr int kWarmUp = 12, kRounds = 40;
   ToyOptions toy;
-  toy.folders = kind == DrafterKind::kEagle3 || kind == DrafterKind::kDflash || kind == DrafterKind::kModel;
+  constexpr DrafterKind kFolders[] = {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kAssistant,
+                                      DrafterKind::kModel};
+  toy.folders = std::ranges::find(kFolders, kind) != std::end(kFolders);
   ToyDecoder decoder(std::move(*make_backend({.name = "cpu", .threads = 1})), 2, toy, 1024);
   std::vector<std::unique_ptr<Slot>> slots;
   for (int i = 0; i < 2; ++i) {
@@ -44,7 +48,8 @@ TEST_P(Allocation, ARoundAllocatesNothingAfterWarmUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Drafters, Allocation,
-                         testing::Values("none", "mtp", "lookup", "auto", "eagle3", "dflash", "model"),
+                         testing::Values("none", "mtp", "lookup", "auto", "eagle3", "dflash", "assistant",
+                                         "model"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

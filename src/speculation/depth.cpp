@@ -259,6 +259,49 @@ void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int
   if (reason_.probe && drafted > 0 && (paid || accepted == drafted)) idle_ = next_probe_ - 1, follow_ = true;
 }
 
+double DepthPolicy::reached() const {
+  double chain = 1;
+  for (int i = 0; fixed_ < 0 && i < reason_.best.depth; ++i)
+    chain *= reason_.rates[static_cast<std::size_t>(i)];
+  return chain;
+}
+
+int DepthPolicy::choose_more(const CostModel& costs, const Drafter& text, int context_class, int available,
+                             const RoundSoFar& others) {
+  const int depth = reason_.best.depth;
+  available = std::min(available, kMaxDraftTokens - depth);
+  if (fixed_ >= 0) return std::clamp(fixed_ - depth, 0, available);
+  const AcceptanceEstimate& known = estimate(text, context_class);
+  const AcceptanceEstimate::Rates right = known.rates();
+  const double affordable = known.sure() ? std::numeric_limits<double>::max() : allowance_;
+  double chain = reached();
+  int chosen = 0;
+  Best best = reason_.best;
+  best.tokens = others.tokens + best.expected;
+  ContextRead read = others.read;
+  best.steps = costs.round(others.rows + 1 + depth, others.draft_steps, others.slots, read);
+  const double without = best.steps;
+  double tokens = best.tokens;
+  for (int more = 1; more <= available; ++more) {
+    chain *= right[static_cast<std::size_t>(more - 1)];
+    tokens += chain;
+    read.drafts += others.context;
+    const double steps = costs.round(others.rows + 1 + depth + more, others.draft_steps, others.slots, read);
+    if (reason_.best.extra + steps - without > affordable) break;
+    if (tokens - best.tokens <= (steps - best.steps) * best.pace()) continue;
+    best.tokens = tokens, best.steps = steps;
+    chosen = more;
+  }
+  best.expected = best.tokens - others.tokens, best.extra += best.steps - without;
+  reason_.best = best;
+  return chosen;
+}
+
+void DepthPolicy::observe_more(int drafted, int accepted, const Drafter& text, int context_class) {
+  estimate(text, context_class).observe(drafted, accepted);
+  if (fixed_ < 0) allowance_ = std::min(kMaxAllowance, allowance_ + accepted * reason_.best.saves);
+}
+
 void DepthPolicy::teach(AcceptancePrior& prior, int slots) const {
   if (fixed_ >= 0) return;
   constexpr double kShare = 0.25;

@@ -93,6 +93,14 @@ class DepthPolicy {
   /// Tokens that the last choice expects of its slot, its bonus included.
   double expected() const { return reason_.best.expected; }
   void observe(int drafted, int accepted, const Drafter& drafter, int context_class = 0);
+  /// The chance that all drafts of the last choice are right; 1 where the depth is given.
+  double reached() const;
+  /// The number of tokens of a text after the drafts of the last choice that are worth their rows, at most
+  /// `available`. All of those drafts were proposed. `others`: the draft steps are those of the whole round.
+  int choose_more(const CostModel& costs, const Drafter& text, int context_class, int available,
+                  const RoundSoFar& others);
+  /// After observe(), if all drafts before that text were right: its tokens, and how many were right.
+  void observe_more(int drafted, int accepted, const Drafter& text, int context_class);
   /// Moves `prior` a little towards this request's rates. Does nothing if the depth was given: the
   /// rounds that measure costs draft for a sequence that is not a text.
   /// `slots`: requests that ran together. They often end together, and one of them says as much as all.

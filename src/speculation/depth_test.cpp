@@ -154,6 +154,50 @@ TEST(DepthPolicy, ProbesLessAndLessOftenAndComesBackWhenDraftsAreRightAgain) {
   EXPECT_GT(deep, 0) << "hostile text must not end speculation for ever";
 }
 
+/// A block of 7, and text that is right or wrong after right drafts, at rows that cost little or much.
+TEST(DepthPolicyText, FollowsABlockWhereItsRowsPay) {
+  for (const bool right : {true, false}) {
+    for (const double row : {0.02, 0.5}) {
+      const CostModel costs = costs_of(row, 0.2);
+      DepthPolicy policy;
+      for (int round = 0; round < 40; ++round) {
+        policy.choose(costs, 7, kMaxDraftTokens, kBlock);
+        policy.observe(7, 7, kBlock);
+        policy.observe_more(8, right ? 8 : 0, kFree, 2);
+      }
+      const int depth = policy.choose(costs, 7, kMaxDraftTokens, kBlock);
+      RoundSoFar others;
+      others.draft_steps = 1;
+      const double before = policy.expected();
+      const int more = policy.choose_more(costs, kFree, 2, 8, others);
+      if (depth == 7 && right && row < 0.1) {
+        EXPECT_EQ(more, 8);
+        EXPECT_GT(policy.expected(), before + 6);
+      }
+      if (!right) {
+        EXPECT_EQ(more, 0) << row;
+      }
+    }
+  }
+  DepthPolicy fixed(10);
+  fixed.choose(costs_of(0.02, 0.2), 7, kMaxDraftTokens, kBlock);
+  EXPECT_EQ(fixed.choose_more(costs_of(0.02, 0.2), kFree, 0, 8, {}), 3) << "the depth that was asked for";
+}
+
+TEST(DepthPolicyText, IsNotBoughtWhereDraftsBeforeItAreSeldomRight) {
+  const CostModel costs = costs_of(0.05, 0.05);
+  DepthPolicy policy;
+  for (int round = 0; round < 60; ++round) {
+    const int depth = policy.choose(costs, 7, kMaxDraftTokens, kBlock);
+    policy.observe(depth, std::min(depth, 1), kBlock);
+  }
+  policy.choose(costs, 7, kMaxDraftTokens, kBlock);
+  RoundSoFar others;
+  others.draft_steps = 1;
+  EXPECT_LT(policy.reached(), 0.7);
+  EXPECT_LE(policy.choose_more(costs_of(0.6, 0.05), kFree, 3, 8, others), 0);
+}
+
 TEST(DepthPolicy, SaysWhy) {
   const CostModel costs = costs_of(0.1, 0.1);
   DepthPolicy policy;

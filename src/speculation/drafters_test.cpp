@@ -10,9 +10,10 @@
 namespace ft::test::drafters_test {
 namespace {
 
-ToyOptions with_folders() {
+/// `walks`: the block drafter is like DFlash2.
+ToyOptions with_folders(bool walks = false) {
   ToyOptions options;
-  options.folders = true;
+  options.folders = true, options.walks = walks;
   return options;
 }
 
@@ -34,8 +35,8 @@ SlotOptions options_of(unsigned seed, int depth, bool penalties = false) {
 }
 
 constexpr DrafterKind kRoundRobin{DrafterSet::kRoundRobin};
-const DrafterKind kKinds[] = {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel,
-                              DrafterKind::kAuto, kRoundRobin};
+const DrafterKind kKinds[] = {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kAssistant,
+                              DrafterKind::kModel,  DrafterKind::kAuto,   kRoundRobin};
 constexpr unsigned kKindCount = std::size(kKinds);
 
 class FolderDrafters : public testing::TestWithParam<bool> {
@@ -43,13 +44,41 @@ class FolderDrafters : public testing::TestWithParam<bool> {
   std::unique_ptr<Backend> backend() {
     return GetParam() ? make_late_backend(make_ref_backend(), report_) : make_ref_backend();
   }
+  /// One slot for each drafter.
+  void expect_batch(bool walks) {
+    ToyDecoder decoder(backend(), kKindCount, with_folders(walks));
+    std::vector<std::vector<std::int32_t>> plain;
+    for (unsigned i = 0; i < kKindCount; ++i) {
+      plain.push_back(decoder.answer(prompt(i, 40 + static_cast<int>(9 * i)), options_of(i, 4)));
+    }
+    std::vector<std::unique_ptr<Slot>> slots;
+    std::vector<Slot*> running;
+    for (unsigned i = 0; i < kKindCount; ++i) {
+      slots.push_back(decoder.open(prompt(i, 40 + static_cast<int>(9 * i)), options_of(i, 4), kKinds[i]));
+      running.push_back(slots.back().get());
+    }
+    while (!running.empty()) {
+      decoder->round(running);
+      std::erase_if(running, [](const Slot* slot) { return slot->finish != Finish::kNone; });
+    }
+    for (unsigned i = 0; i < kKindCount; ++i) {
+      EXPECT_EQ(ToyDecoder::output(*slots[i]), plain[i]) << kKinds[i].name();
+      EXPECT_GT(slots[i]->report.drafted, 0) << kKinds[i].name();
+      decoder->close(*slots[i]);
+    }
+  }
+
   LateReport report_;
 };
 
 TEST_P(FolderDrafters, ChangeNoTokenAtAnyDepth) {
-  ToyDecoder decoder(backend(), 1, with_folders());
+  ToyDecoder with_block(backend(), 1, with_folders()), with_walk(backend(), 1, with_folders(true));
   std::int64_t drafted = 0, accepted = 0;
-  for (const DrafterKind kind : kKinds) {
+  for (unsigned i = 0; i < kKindCount + 2; ++i) {  // the last two: DFlash2 and drafters that change with it
+    ToyDecoder& decoder = i < kKindCount ? with_block : with_walk;
+    const DrafterKind kind = i < kKindCount    ? kKinds[i]
+                             : i == kKindCount ? DrafterKind::kDflash
+                                               : kRoundRobin;
     for (const int depth : {1, 3, kMaxDraftTokens, -1}) {
       for (const bool penalties : {false, true}) {
         const auto seed = static_cast<unsigned>(depth + 2);
@@ -68,26 +97,39 @@ TEST_P(FolderDrafters, ChangeNoTokenAtAnyDepth) {
 }
 
 TEST_P(FolderDrafters, ChangeNoTokenOfABatchOfDifferentDrafters) {
-  ToyDecoder decoder(backend(), kKindCount, with_folders());
-  std::vector<std::vector<std::int32_t>> plain;
-  for (unsigned i = 0; i < kKindCount; ++i) {
-    plain.push_back(decoder.answer(prompt(i, 40 + static_cast<int>(9 * i)), options_of(i, 4)));
+  for (const bool walks : {false, true}) expect_batch(walks);
+}
+
+/// The rows that a block leaves hold what lookup finds after its drafts.
+TEST_P(FolderDrafters, TextAfterABlockChangesNoToken) {
+  ToyOptions toy = with_folders();
+  toy.only_block = true;
+  toy.vocabulary = 7;  // short texts repeat
+  ToyDecoder decoder(backend(), 1, toy);
+  std::int64_t with_text = 0;
+  for (unsigned seed = 0; seed < 12; ++seed) {
+    SlotOptions options = options_of(seed, seed % 4 == 3 ? -1 : kMaxDraftTokens, seed % 3 == 0);
+    options.max_tokens = 60;
+    std::vector<std::int32_t> text = prompt(seed, 30);
+    for (std::int32_t& token : text) token %= toy.vocabulary;
+    const auto plain = decoder.answer(text, options);
+    const auto slot = decoder.open(text, options, DrafterKind::kAuto);
+    std::int64_t authored = 0, accepted = 0, drafting = 0;
+    slot->on_token = [&](std::int32_t, std::span<const float>, std::string_view by) {
+      authored += by == "lookup" ? 1 : 0;
+      return false;
+    };
+    decoder.finish(*slot);
+    EXPECT_EQ(ToyDecoder::output(*slot), plain) << seed;
+    for (const DrafterShare& share : slot->report.by_drafter) {
+      accepted += share.name == "lookup" ? share.accepted : 0;
+      drafting += share.rounds;
+    }
+    EXPECT_EQ(authored, accepted) << seed;
+    with_text += std::max<std::int64_t>(0, drafting - slot->report.rounds);  // rounds of two drafters
+    decoder->close(*slot);
   }
-  std::vector<std::unique_ptr<Slot>> slots;
-  std::vector<Slot*> running;
-  for (unsigned i = 0; i < kKindCount; ++i) {
-    slots.push_back(decoder.open(prompt(i, 40 + static_cast<int>(9 * i)), options_of(i, 4), kKinds[i]));
-    running.push_back(slots.back().get());
-  }
-  while (!running.empty()) {
-    decoder->round(running);
-    std::erase_if(running, [](const Slot* slot) { return slot->finish != Finish::kNone; });
-  }
-  for (unsigned i = 0; i < kKindCount; ++i) {
-    EXPECT_EQ(ToyDecoder::output(*slots[i]), plain[i]) << kKinds[i].name();
-    EXPECT_GT(slots[i]->report.drafted, 0) << kKinds[i].name();
-    decoder->close(*slots[i]);
-  }
+  EXPECT_GT(with_text, 5);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, FolderDrafters, testing::Bool(),
@@ -106,10 +148,13 @@ TEST(ModelDrafter, OfTheTargetItselfIsAlwaysRight) {
   }
 }
 
+/// All have seen what the first one saw, DFlash2 too.
 TEST(FolderDraftersMemory, ASnapshotDraftsAsTheSequenceThatItWasTakenFrom) {
-  for (const DrafterKind kind :
-       {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel, DrafterKind::kAuto}) {
-    ToyDecoder decoder(make_ref_backend(), 2, with_folders(), 256, 1 << 22);
+  constexpr DrafterKind kAll[] = {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel,
+                                  DrafterKind::kAuto, DrafterKind::kDflash};
+  for (const DrafterKind& kind : kAll) {
+    const bool walks = &kind == std::end(kAll) - 1;
+    ToyDecoder decoder(make_ref_backend(), 2, with_folders(walks), 256, 1 << 22);
     const SlotOptions options = options_of(1, 3);
     const auto cold = decoder.open(prompt(5, 80), options, kind);
     const Snapshot snapshot = std::move(*decoder->snapshot(*cold));

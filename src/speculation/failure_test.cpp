@@ -220,9 +220,9 @@ TEST(DrafterNames, AreThoseOfTheCommandLine) {
   EXPECT_EQ(*DrafterKind::parse("none"), DrafterKind::kNone);
   const auto wrong = DrafterKind::parse("synthetic");
   ASSERT_FALSE(wrong.ok());
-  EXPECT_EQ(
-      wrong.error().message,
-      "drafter 'synthetic' is unknown; choose auto, mtp, eagle3, dflash, model, recall, lookup or none");
+  EXPECT_EQ(wrong.error().message,
+            "drafter 'synthetic' is unknown; choose auto, mtp, eagle3, dflash, assistant, model, recall, "
+            "lookup or none");
 }
 
 }  // namespace

@@ -77,7 +77,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
     RoundSoFar so_far = together_ ? batch_.others(i) : others;
     so_far.context = kilo_positions(*entry.slot);
     plan_depth(entry, costs, so_far);
-    Result<Txn> txn = entry.slot->timeline->begin(1 + entry.draft.depth, 1);
+    Result<Txn> txn = entry.slot->timeline->begin(1 + entry.draft.depth + room_after(entry), 1);
     if (!txn.ok()) {
       entry.slot->finish = Finish::kError;
       entry.slot->error = txn.error();
@@ -95,7 +95,7 @@ void Round::plan(std::span<Slot* const> slots, const CostModel& costs, bool draf
 /// Fills the fields that drafters and the policy read of the slot.
 void Round::prepare(Entry& entry, Slot& slot, std::size_t place) {
   entry.slot = &slot;
-  entry.source = nullptr, entry.offer_count = 0, entry.jump_forward = false;
+  entry.source = entry.text = nullptr, entry.offer_count = 0, entry.jump_forward = false;
   DraftSlot& draft = entry.draft;
   draft = {};
   draft.id = slot.id;

@@ -11,7 +11,7 @@ RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs, bool
   plan(slots, costs, drafts);
   if (active_ == 0) return shape_;
   try {
-    propose();
+    propose(costs);
     const StepResult verified = verify();
     int emitted = 0;
     for (std::size_t i = 0; i < active_; ++i) {
@@ -32,7 +32,7 @@ RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs, bool
   return shape_;
 }
 
-void Round::propose() {
+void Round::propose(const CostModel& costs) {
   // Slots that share a drafter are drafted together, so that a network runs once for all of them.
   for (std::size_t i = 0; i < active_; ++i) {
     Drafter* drafter = entries_[i].drafter();
@@ -51,6 +51,7 @@ void Round::propose() {
   for (std::size_t i = 0; i < active_; ++i) {
     Entry& entry = entries_[i];
     shape_.backlog_rows += entry.draft.backlog_rows;
+    continue_drafts(entry, costs);
     if (entry.draft.constraint != nullptr && !entry.draft.known) {
       work_meanwhile();
       entry.drafter()->collect();
@@ -116,7 +117,7 @@ int Round::emit(Entry& entry, const StepResult& verified) {
     slot.history.add_output(token);
     std::span<const float> logits;
     if (slot.options.logprobs >= 0) logits = verified.logits.subspan(row * vocabulary, vocabulary);
-    const std::string_view by = keep <= accepted ? entry.author() : std::string_view();
+    const std::string_view by = keep <= accepted ? entry.author(keep - 1) : std::string_view();
     if (slot.on_token && slot.on_token(token, logits, by) && slot.finish == Finish::kNone) {
       slot.finish = Finish::kStop;
     }
@@ -129,10 +130,7 @@ int Round::emit(Entry& entry, const StepResult& verified) {
   slot.report.drafted += entry.draft.drafted;
   slot.report.accepted += counted;
   slot.report.emitted += keep;
-  if (entry.source == nullptr || entry.draft.drafted == 0) return keep;
-  slot.policy.observe(entry.draft.drafted, accepted, *entry.source, entry.context_class);
-  slot.report.by_drafter[static_cast<std::size_t>(entry.source->number())].add(
-      {entry.source->name(), 1, entry.draft.drafted, counted});
+  if (entry.source != nullptr && entry.draft.drafted > 0) note_drafts(entry, accepted, counted);
   return keep;
 }
 

@@ -128,6 +128,9 @@ class Round {
     DraftSlot draft;
     Drafter* source = nullptr;               // offers the drafts; null: none does, or the constraint
     int context_class = 0;                   // of the offer
+    Drafter* text = nullptr;                 // its text follows the source's drafts
+    int text_class = 0;                      // of that text
+    int own = 0;                             // drafts of the source, where text follows
     int allowed = 0;                         // drafts that request and context leave room for
     std::array<Offer, kMaxDrafters> offers;  // the first offer_count are in use
     std::array<Drafter*, kMaxDrafters> offering{};
@@ -137,16 +140,17 @@ class Round {
     int first_row = 0;
     std::array<Distribution, kMaxDraftTokens> proposal;  // rejection sampling only
 
-    /// Who made the drafts: a drafter's name, or "grammar" if nothing else is allowed.
-    std::string_view author() const {
+    /// Who made the draft: a drafter's name, or "grammar" if nothing else is allowed.
+    std::string_view author(int of_draft) const {
       if (jump_forward) return "grammar";
+      if (text != nullptr && of_draft >= own) return text->name();
       return source != nullptr ? source->name() : std::string_view();
     }
     /// The drafter of this round; null: none.
     Drafter* drafter() const { return draft.depth == 0 || jump_forward ? nullptr : source; }
     /// Takes the results of prepare() and gather_offers() from an entry that has no transaction yet.
     void take_plan(const Entry& from) {
-      slot = from.slot, draft = from.draft, source = nullptr, jump_forward = false;
+      slot = from.slot, draft = from.draft, source = nullptr, text = nullptr, jump_forward = false;
       allowed = from.allowed, offers = from.offers, offering = from.offering, offer_count = from.offer_count;
     }
     void abandon_drafts() {
@@ -162,13 +166,17 @@ class Round {
   void plan_batch(std::span<Slot* const> slots, const CostModel& costs, const RoundSoFar& plain);
   void plan_depth(Entry& entry, const CostModel& costs, const RoundSoFar& others);
   void gather_offers(Entry& entry, const CostModel& costs);
+  static int room_after(const Entry& entry);
+  void continue_drafts(Entry& entry, const CostModel& costs);
+  RoundSoFar others_of(const Entry& entry) const;
+  static void note_drafts(const Entry& entry, int accepted, int counted);
   void note_plan(const Entry& entry, const CostModel& costs, RoundSoFar& others);
   static bool take_jump_forward(Entry& entry, int allowed);
   static void drop_drafter(Slot& slot, Drafter& failed);
   void observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt);
   static void keep_allowed(Entry& entry);
   void add_masks(Entry& entry);
-  void propose();
+  void propose(const CostModel& costs);
   void work_meanwhile();
   void capture_rows(const Slot& slot, int rows);
   CapturePlaces capture_places() const;

@@ -12,7 +12,7 @@ import shutil
 import sys
 
 import cli_test
-from odd_drafters import write_dflash, write_dflash2, write_dspark, write_eagle3
+from odd_drafters import write_assistant, write_dflash, write_dflash2, write_dspark, write_eagle3
 
 GOLDEN = cli_test.ROOT / "tests" / "golden"
 
@@ -53,6 +53,15 @@ class Matrix(DraftersTest):
                     report = self.expect_json(0, "verify", "--model", str(target), "--prompts", "1", "--tokens", "10",
                                               "--threads", "1", "--drafter", "dflash=" + folder)
                     self.check_matrix(report, "dflash", "round-robin")
+
+    def test_an_assistant_changes_no_token(self):
+        odd = GOLDEN / "gemma4" / "odd"
+        for clusters in (0, 9):  # of 59 tokens
+            with self.subTest(clusters=clusters):
+                folder = write_assistant(self.folder / f"assistant{clusters}", odd, clusters=clusters)
+                report = self.expect_json(0, "verify", "--model", str(odd), "--prompts", "1", "--tokens", "10",
+                                          "--threads", "1", "--drafter", "assistant=" + folder)
+                self.check_matrix(report, "assistant", "round-robin")
 
     def test_every_drafter_changes_no_token_of_odd_llamas(self):
         rope = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -135,6 +144,23 @@ class Doctor(DraftersTest):
             one, = self.findings(0, "--model", str(odd), "--drafter", "dflash=" + write(self.folder / name, odd))
             self.assertIn(f"({name}, {drafts} drafts a pass, ", one["what"])
 
+    def test_an_assistant_that_fits(self):
+        odd = GOLDEN / "gemma4" / "odd"
+        for clusters, design in ((0, "logits of all tokens"), (9, "logits of 2 of 9 clusters of tokens")):
+            folder = write_assistant(self.folder / f"assistant{clusters}", odd, clusters=clusters)
+            one, = self.findings(0, "--model", str(odd), "--drafter", "assistant=" + folder)
+            self.assertEqual(one["kind"], "good")
+            self.assertIn(f"the drafter assistant of {folder} can draft from all 531 tokens ({design}, ", one["what"])
+            self.assertIn(b"drafted tokens equal plain decoding",
+                          self.expect(0, "doctor", "--deep", "--no-probe", "--threads", "1", "--model", str(odd),
+                                      "--drafter", "assistant=" + folder).stdout)
+
+    def test_a_query_position_that_is_none(self):
+        odd = GOLDEN / "gemma4" / "odd"
+        folder = pathlib.Path(write_assistant(self.folder / "assistant", odd))
+        self.change(folder, query_position="first")
+        self.assertIn("query_position", self.fault("assistant", folder, "--model", str(odd))[0])
+
     def test_tensors_of_another_design_than_the_config_says(self):
         folder = pathlib.Path(write_dflash2(self.folder / "dflash2", cli_test.MODEL))
         self.change(folder, architectures=["DFlashDraftModel"])
@@ -157,6 +183,19 @@ class Doctor(DraftersTest):
     def change(self, folder, **keys):
         config = json.loads((folder / "config.json").read_text())
         (folder / "config.json").write_text(json.dumps({**config, **keys}))
+
+    def test_an_assistant_of_another_target(self):
+        odd = GOLDEN / "gemma4" / "odd"
+        folder = pathlib.Path(write_assistant(self.folder / "assistant", odd))
+        config = json.loads((folder / "config.json").read_text())
+        for key, value, said in (("head_dim", 12, "heads of 12 in sliding_attention, but the target's have 24"),
+                                 ("num_key_value_heads", 2, "2 key-value heads in sliding_attention"),
+                                 ("sliding_window", 22, "sliding_window is 22, expected 2 to the target's 21")):
+            self.change(folder, text_config={**config["text_config"], key: value})
+            what, fix = self.fault("assistant", folder, "--model", str(odd))
+            self.assertIn(said, what)
+            self.assertEqual(fix, "use the assistant of this target")
+        self.assertIn("the target is not one", self.fault("assistant", folder)[0])
 
     def test_drafters_of_another_vocabulary(self):
         for name, write in (("eagle3", write_eagle3), ("dflash", write_dflash)):
@@ -206,6 +245,16 @@ class Comparison(DraftersTest):
         self.assertGreater(by["mtp"]["by_drafter"]["mtp"]["accepted"], 0)
         self.assertGreater(by["dflash"]["by_drafter"]["dflash"]["drafted"], 0)
         self.assertIn(b"accepted by position", self.expect(0, *command).stdout)
+
+
+    def test_bench_drafters_knows_an_assistant(self):
+        odd = GOLDEN / "gemma4" / "odd"
+        report = self.expect_json(0, "bench", "--drafters", "--pairs", "1", "--temperature", "0", "--prompt-ids",
+                                  "5,6,7,8", "-n", "12", "--depth", "3", "--model", str(odd), "--drafter",
+                                  "assistant=" + write_assistant(self.folder / "assistant", odd))
+        by = {one["drafter"]: one for one in report["drafters"]}
+        self.assertTrue(all(one["identical"] for one in by.values()))
+        self.assertGreater(by["assistant"]["by_drafter"]["assistant"]["drafted"], 0)
 
 
 class Refused(DraftersTest):

@@ -158,6 +158,41 @@ def write_dspark(folder, target_folder, seed=4):
     return finish(folder, config, weights)
 
 
+def write_assistant(folder, target_folder, seed=5, clusters=0):
+    """Two layers of queries over the keys and values of a Gemma 4; with `clusters`, logits of two of them."""
+    target = sizes_of(target_folder)
+    width, vocabulary, own = target["hidden_size"], target["vocab_size"], 40
+    heads = target["num_attention_heads"]
+    weights = Weights(seed)
+    weights.matrix("pre_projection", own, 2 * width)
+    weights.matrix("post_projection", width, own)
+    weights.matrix("model.embed_tokens", vocabulary, own)
+    weights.norm("model.norm", own)
+    for i, head in enumerate((target["head_dim"], target["global_head_dim"])):
+        prefix = f"model.layers.{i}."
+        for name in ("input", "post_attention", "pre_feedforward", "post_feedforward"):
+            weights.norm(f"{prefix}{name}_layernorm", own)
+        weights.norm(prefix + "self_attn.q_norm", head)
+        weights.matrix(prefix + "self_attn.q_proj", heads * head, own)
+        weights.matrix(prefix + "self_attn.o_proj", own, heads * head)
+        weights.matrix(prefix + "mlp.gate_proj", WIDE, own)
+        weights.matrix(prefix + "mlp.up_proj", WIDE, own)
+        weights.matrix(prefix + "mlp.down_proj", own, WIDE)
+        weights.tensors[prefix + "layer_scalar"] = ("F32", [1], struct.pack("<f", 0.8))
+    if clusters:
+        weights.matrix("masked_embedding.centroids", clusters, own)
+        order = sorted(range(vocabulary), key=lambda token: token % 7)
+        weights.tensors["masked_embedding.token_ordering"] = ("I64", [vocabulary],
+                                                              struct.pack(f"<{vocabulary}q", *order))
+    text = {**target, "hidden_size": own, "intermediate_size": WIDE, "num_hidden_layers": 2,
+            "layer_types": ["sliding_attention", "full_attention"], "num_kv_shared_layers": 2,
+            "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "final_logit_softcapping": None}
+    config = {"architectures": ["Gemma4AssistantForCausalLM"], "model_type": "gemma4_assistant",
+              "backbone_hidden_size": width, "use_ordered_embeddings": clusters > 0, "num_centroids": clusters or None,
+              "centroid_intermediate_top_k": 2, "text_config": text}
+    return finish(folder, config, weights)
+
+
 def finish(folder, config, weights):
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True)

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "backends/cuda/arguments.h"
+#include "backends/cuda/kernels/draft_arguments.cuh"
 
 namespace ft::cuda {
 
@@ -38,6 +39,11 @@ FT_FIELDS(ConcatArgs, p.a, p.b, p.out)
 FT_FIELDS(ScaleArgs, p.in, p.out, p.factor)
 FT_FIELDS(GeluArgs, p.in, p.out, p.exact)
 FT_FIELDS(SoftCapArgs, p.logits, p.cap)
+FT_FIELDS(LocalConvArgs, p.step, p.in, p.coefficients, p.out, p.base, p.taps, p.groups, p.group_size, p.side)
+FT_FIELDS(TablePlace, p.records, p.plain, p.stride, p.wide, p.groups, p.bits, p.group)
+FT_FIELDS(ClusterArgs, p.step, p.in, p.routes, p.logits, p.table, p.tokens, p.chosen, p.size, p.softcap)
+FT_FIELDS(WalkArgs, p.sample, p.factors, p.predecessor, p.successor, p.rank, p.candidates, p.excluded,
+          p.logit_rows, p.part_values, p.part_columns, p.values, p.columns)
 FT_FIELDS(PackArgs, p.raw, p.scales, p.biases, p.records, p.row_bytes, p.rows, p.cols, p.first_tile, p.tiles,
           p.raw_bits, p.bits, p.group, p.scale_bytes, p.scale_half, p.wide)
 FT_FIELDS(EmbedArgs, p.step, p.records, p.plain, p.plain_wide, p.plain_stride, p.groups, p.bits, p.group,
@@ -133,7 +139,9 @@ std::string arguments_of(std::string_view kernel, const void* args, const Place&
   FT_ARGUMENTS(MixtureArgs, "mixture_"), FT_ARGUMENTS(ExpertSumArgs, "sum_experts");
   FT_ARGUMENTS(ArrangeArgs, "arrange"), FT_ARGUMENTS(RotaryArgs, "rotary");
   FT_ARGUMENTS(AttendArgs, "attend_"), FT_ARGUMENTS(ConvArgs, "conv");
-  FT_ARGUMENTS(DeltaStepArgs, "delta_step"), FT_ARGUMENTS(DeltaArgs, "delta_rule_");
+  FT_ARGUMENTS(LocalConvArgs, "local_conv"), FT_ARGUMENTS(ClusterArgs, "cluster_");
+  FT_ARGUMENTS(WalkArgs, "walk"), FT_ARGUMENTS(DeltaStepArgs, "delta_step"),
+      FT_ARGUMENTS(DeltaArgs, "delta_rule_");
 #undef FT_ARGUMENTS
   return text;
 }

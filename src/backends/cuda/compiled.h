@@ -6,13 +6,16 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "backends/cuda/extra_head.h"
+#include "backends/cuda/kernels/draft_arguments.cuh"
 #include "backends/cuda/rows.h"
 #include "backends/cuda/state.h"
 #include "backends/cuda/step_memory.h"
 #include "backends/cuda/weights.h"
+#include "backends/walk.h"
 #include "program/backend.h"
 
 namespace ft::cuda {
@@ -39,6 +42,13 @@ struct StepRun {
 };
 using Operation = std::function<void(const StepRun&)>;
 
+/// A Walk: what its kernels are given, but for the samples and the step, and the same for the host.
+struct CompiledWalk {
+  WalkArgs args{};
+  Walker host;
+  std::int64_t rows = 0;  // with logits, of a step
+};
+
 struct CompiledProgram {
   std::vector<Operation> operations;
   std::vector<int> made_for;  // by operation: its instruction
@@ -50,7 +60,8 @@ struct CompiledProgram {
   ExtraHead columns;
   View logits{};
   bool samples = false;
-  SampleArgs sample_args{};  // but for the step
+  SampleArgs sample_args{};          // but for the step
+  std::optional<CompiledWalk> walk;  // in place of samples' own kernels
 
   // What operations point to.
   std::vector<Memory> memory;
@@ -59,5 +70,8 @@ struct CompiledProgram {
 
 /// Samples what `args` names, by the kernels of the kind. `rows`: with logits.
 void launch_samples(Device& device, const SampleArgs& args, DeviceSamples kind, int rows);
+
+/// Walks in place of that.
+void launch_walk(Device& device, WalkArgs walk, const SampleArgs& args, const StepShape& shape);
 
 }  // namespace ft::cuda

@@ -23,9 +23,10 @@ Status check_supported(const DeltaRule& op) {
   if (padded_keys(op.key_dim) > 0) return {};
   return lacks(fmt::format("keys of {} numbers in a delta rule, only to 256", op.key_dim));
 }
-Status check_supported(const LocalConv& /*op*/) { return lacks("local_conv"); }
-Status check_supported(const ClusterLogits& /*op*/) { return lacks("cluster_logits"); }
-Status check_supported(const Walk& /*op*/) { return lacks("walk"); }
+Status check_supported(const Walk& op) {
+  if (op.predecessor.cols <= kMaxWalkRank) return {};
+  return lacks(fmt::format("a walk of rank {}, only to {}", op.predecessor.cols, kMaxWalkRank));
+}
 Status check_supported(const Linear& op) {
   for (const Weight& weight : op.weights) FT_TRY(kind_of(weight));
   return {};
@@ -84,16 +85,13 @@ Result<CompiledProgram> Compiler::compile(const Program& program) {
   return finish();
 }
 
-Status Compiler::make(const LocalConv& op) { return check_supported(op); }
-Status Compiler::make(const ClusterLogits& op) { return check_supported(op); }
-Status Compiler::make(const Walk& op) { return check_supported(op); }
-
 CompiledProgram Compiler::finish() {
   CompiledProgram made;
   made.operations = std::move(operations_), made.made_for = std::move(made_for_);
   made.step = std::move(step_), made.partial_floats = partial_floats_;
   made.vocabulary = vocabulary_, made.columns = std::move(columns_);
   made.logits = logits_, made.samples = samples_, made.sample_args = sample_args_;
+  made.walk = std::move(walk_);
   made.packed = std::move(packed_), made.memory = std::move(retained_);
   for (Memory* memory : {&arena_, &linear_workspace_, &logits_memory_, &queries_, &sample_memory_,
                          &codes_.codes, &codes_.scales, &expert_rows_, &expert_tile_memory_, &mixture_rows_})
@@ -127,6 +125,8 @@ Status Compiler::reserve(const Program& program) {
     } else if (const auto* logits = std::get_if<Logits>(&instruction)) {
       plan_codes(logits->lm_head, options_.max_logit_rows);
       vocabulary_ = logits->columns();
+    } else if (const auto* clusters = std::get_if<ClusterLogits>(&instruction)) {
+      vocabulary_ = clusters->table.rows;
     } else if (const auto* attend = std::get_if<Attention>(&instruction)) {
       plan_attend(*attend);
     }

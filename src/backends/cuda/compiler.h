@@ -66,7 +66,7 @@ class Compiler {
     std::int64_t pairs = 0, expert_tiles = 0, experts = 0, inner_floats = 0, out_floats = 0;
   };
 
-  // compiler.cpp, operations.cpp, attend.cpp, linear.cpp, experts.cpp, mixture.cpp, logits.cpp
+  // compiler.cpp, operations.cpp, attend.cpp, linear.cpp, experts.cpp, mixture.cpp, logits.cpp, draft.cpp
   Status reserve(const Program& program);
   void plan_codes(const Weight& weight, int rows);
   void plan_attend(const Attention& op);
@@ -124,6 +124,8 @@ class Compiler {
   void add_pair(const char* kernel, View a, View b, View out);
   void add_scale(View in, View out, float factor);
   void add_soft_cap(const Logits& op);
+  Status reserve_samples();
+  Result<TablePlace> table_of(const Weight& weight);
   Result<std::vector<Product>> products_of(const Linear& op);
   void add_product(const Product& product, int row_id);
   LinearCall call_of(const Product& product) const;
@@ -179,6 +181,7 @@ class Compiler {
   View logits_{};
   bool samples_ = false;
   SampleArgs sample_args_{};
+  std::optional<CompiledWalk> walk_;
 };
 
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,

@@ -21,6 +21,9 @@ CudaExecutable::CudaExecutable(std::shared_ptr<Device> device, std::shared_ptr<R
       profiler_(profiler) {
   profile(program);
   scratch_.reserve(static_cast<std::size_t>(compiled_.vocabulary));
+  if (compiled_.walk)
+    factors_ =
+        HostMemory(device_, static_cast<std::size_t>(compiled_.walk->rows * compiled_.walk->args.rank) * 4);
 }
 
 std::int64_t CudaExecutable::packed_bytes() const {
@@ -30,8 +33,7 @@ std::int64_t CudaExecutable::packed_bytes() const {
 }
 
 void CudaExecutable::submit(const StepArgs& args, State& state) {
-  const std::optional<DeviceSamples> kind =
-      compiled_.samples ? device_samples(args.samples, compiled_.vocabulary) : DeviceSamples::kNone;
+  const std::optional<DeviceSamples> kind = compiled_.samples ? kind_of(args.samples) : DeviceSamples::kNone;
   const bool later =
       compiled_.samples && (args.samples_follow || !kind || std::ranges::any_of(args.samples, adjusts));
   bool moved = false;
@@ -48,6 +50,7 @@ void CudaExecutable::submit(const StepArgs& args, State& state) {
   if (compiled_.vocabulary > 0 && shape_.logit_rows > 0 && args.logits) {
     compiled_.step.download_logits(shape_, compiled_.logits);
     result_.logits = compiled_.step.logits(shape_.logit_rows);
+    if (compiled_.walk) download_factors(args);
   }
   if (!compiled_.samples || args.samples_follow) return;
   later ? submit_samples(args) : expect_samples(args);
@@ -55,7 +58,7 @@ void CudaExecutable::submit(const StepArgs& args, State& state) {
 
 void CudaExecutable::submit_samples(const StepArgs& args) {
   if (!compiled_.samples) return;
-  const std::optional<DeviceSamples> kind = device_samples(args.samples, compiled_.vocabulary);
+  const std::optional<DeviceSamples> kind = kind_of(args.samples);
   if (!kind) return sample(args);
   const SamplePlaces places = late_.fill(args.samples);
   SampleArgs own = compiled_.sample_args;
@@ -67,8 +70,43 @@ void CudaExecutable::submit_samples(const StepArgs& args) {
     device_->launch({"adjust_logits", {own.parts, shape_.logit_rows}, 256}, &adjust);
     own.adjusted = places.rows, own.words = places.words;
   }
-  launch_samples(*device_, own, *kind, shape_.logit_rows);
+  if (compiled_.walk) {
+    launch_walk(*device_, compiled_.walk->args, own, shape_);
+  } else {
+    launch_samples(*device_, own, *kind, shape_.logit_rows);
+  }
   expect_samples(args);
+}
+
+/// A walk samples among few scores, so the device can do it whatever the filters are.
+std::optional<DeviceSamples> CudaExecutable::kind_of(std::span<const SampleRow> samples) const {
+  if (!compiled_.walk) return device_samples(samples, compiled_.vocabulary);
+  return samples.empty() ? DeviceSamples::kNone : DeviceSamples::kGreedy;
+}
+
+/// For walk_candidates(); they are there after collect().
+void CudaExecutable::download_factors(const StepArgs& args) {
+  const WalkArgs& walk = compiled_.walk->args;
+  logit_rows_.assign(args.logit_rows.begin(), args.logit_rows.end());
+  if (walk.factors.data == nullptr) return;
+  const auto rank = static_cast<std::size_t>(walk.rank);
+  for (std::size_t w = 0; w < logit_rows_.size(); ++w) {
+    device_->copy_out(factors_.at<float>() + w * rank,
+                      walk.factors.data + std::int64_t{logit_rows_[w]} * walk.factors.stride,
+                      rank * sizeof(float));
+  }
+}
+
+void CudaExecutable::walk_candidates(std::size_t row, std::int32_t predecessor,
+                                     std::span<const std::uint32_t> mask, WalkCandidates& out) const {
+  const auto width = static_cast<std::size_t>(compiled_.vocabulary);
+  const WalkArgs& walk = compiled_.walk->args;
+  const float* const factors = walk.factors.data == nullptr
+                                   ? nullptr
+                                   : factors_.at<const float>() + row * static_cast<std::size_t>(walk.rank);
+  compiled_.walk->host.candidates(
+      compiled_.step.logits(static_cast<int>(row) + 1).subspan(row * width, width), ids(), mask, factors,
+      predecessor, out);
 }
 
 void CudaExecutable::expect_samples(const StepArgs& args) {

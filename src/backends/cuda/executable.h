@@ -33,6 +33,8 @@ class CudaExecutable final : public Executable {
   int vocabulary() const override { return static_cast<int>(compiled_.vocabulary); }
   std::span<const std::int32_t> ids() const override { return compiled_.columns.ids(); }
   void add_draft_tokens(std::span<const std::int32_t> tokens) override { compiled_.columns.add(tokens); }
+  void walk_candidates(std::size_t row, std::int32_t predecessor, std::span<const std::uint32_t> mask,
+                       WalkCandidates& out) const override;
   std::int64_t packed_bytes() const override;
 
  private:
@@ -52,6 +54,8 @@ class CudaExecutable final : public Executable {
   void record_now(const GraphKey& step);
   void expect_samples(const StepArgs& args);
   void sample(const StepArgs& args);
+  std::optional<DeviceSamples> kind_of(std::span<const SampleRow> samples) const;
+  void download_factors(const StepArgs& args);
 
   // profile.cpp: only if the caller gave a profiler
   void profile(const Program& program);
@@ -64,7 +68,9 @@ class CudaExecutable final : public Executable {
   CompiledProgram compiled_;
   SampleMemory late_;
   Memory partials_;
-  StepShape shape_;  // of the step that was submitted last
+  StepShape shape_;                       // of the step that was submitted last
+  HostMemory factors_;                    // [logit rows, rank] for the host's own walk
+  std::vector<std::int32_t> logit_rows_;  // of the last step whose logits the host reads
   SampleScratch scratch_;
   std::vector<std::int32_t> resolved_;  // tokens of a step whose samples the host takes
   StepResult result_;                   // of the last step, once it has ended

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
+#include <numeric>
 
 #include "backends/cuda/backend.h"
 #include "backends/cuda/published_widths.h"
@@ -256,11 +257,66 @@ void record_programs(std::string& text) {
   record_program(text, "vision tower", TestShape::vision());
 }
 
+/// A block of DFlash2: convolutions, logits and a walk. `affine`: the tables too.
+Program walking_block(bool affine) {
+  static RandomWeights random(7);
+  constexpr int kWidth = 64, kTaps = 2, kGroups = 4, kTokens = 5000, kRank = 64;
+  Program program;
+  const Row x = program.norm(program.input(kWidth), random.plain(Format::kBf16, 1, kWidth, 0.3F, 1), 1e-6F);
+  const Row coefficients = program.linear(x, {matrix(2 * kTaps * kGroups, kWidth, 4, 64)})[0];
+  const Row convolved = program.append(LocalConv{
+      x, coefficients, random.plain(Format::kBf16, 2, kTaps * kWidth, 0.3F), kTaps, kGroups, 1, {}});
+  Walk walk{{}, matrix(kTokens, kRank, 4, 64), matrix(kTokens, kRank, 4, 64), 16, 7};
+  if (!affine) walk.predecessor = walk.successor = random.plain(Format::kBf16, kTokens, kRank, 0.3F);
+  if (affine) walk.factors = program.linear(convolved, {matrix(kRank, kWidth, 4, 64)})[0];
+  program.logits(convolved, matrix(kTokens, kWidth, 4, 64));
+  program.walk(walk);
+  return program;
+}
+
+/// Logits of the clusters that a row chooses.
+Program clustered(bool affine) {
+  static RandomWeights random(9);
+  constexpr int kWidth = 64, kClusters = 8, kTokens = 4000;
+  Program program;
+  const Row x = program.input(kWidth);
+  std::vector<std::int32_t> tokens(kTokens);
+  std::iota(tokens.begin(), tokens.end(), 0);
+  const Weight table =
+      affine ? matrix(kTokens, kWidth, 4, 64) : random.plain(Format::kBf16, kTokens, kWidth, 0.3F);
+  const Row scores = program.linear(x, {matrix(kClusters, kWidth, 4, 64)})[0];
+  const Row routes = program.append(TopKRouter{scores, 2, true, {}, {}});
+  program.logits(ClusterLogits{x, routes, table, kClusters, std::move(tokens), affine ? 30.0F : 0.0F});
+  program.sample();
+  return program;
+}
+
+void record_drafters(std::string& text) {
+  for (const Card& card : kCards) {
+    for (const bool affine : {false, true}) {
+      Recorder block(card, walking_block(affine), {.max_rows = 64, .max_logit_rows = 64});
+      const SamplingParams greedy;
+      SampleRow sample;
+      sample.sampler = &greedy;
+      for (const int rows : {1, 2, 8, 16}) {
+        block.run({.rows = rows, .logit_rows = rows, .sample = &sample, .logits = false, .captures = false});
+        block.run({.rows = rows, .segments = 3, .logit_rows = rows, .sample = &sample, .captures = false});
+      }
+      Recorder clusters(card, clustered(affine), {.max_rows = 8, .max_logit_rows = 8});
+      for (const int rows : {1, 3, 8})
+        clusters.run({.rows = rows, .logit_rows = rows, .sample = &sample, .captures = false});
+      text += fmt::format("{}, drafters{}: {:016x} {:016x}\n", card.name, affine ? ", 4 bits" : "",
+                          block.sum(), clusters.sum());
+    }
+  }
+}
+
 TEST(CudaLaunches, AreThoseOfTheRecord) {
   std::string text;
   record_linears(text);
   record_chains(text);
   record_programs(text);
+  record_drafters(text);
   std::ifstream file(kRecord);
   const std::string recorded{std::istreambuf_iterator<char>(file), {}};
   if (text == recorded) return;

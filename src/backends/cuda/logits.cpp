@@ -58,7 +58,7 @@ void Compiler::add_soft_cap(const Logits& op) {
 }
 
 /// Parts of the memory of sampling, one after the other.
-Status Compiler::make(const Sample&) {
+Status Compiler::reserve_samples() {
   samples_ = true;
   SampleArgs args{};
   args.logits = logits_;
@@ -83,6 +83,12 @@ Status Compiler::make(const Sample&) {
   place_all();
   args.sampled = step_.sampled(), args.mirror = round_->mirror();
   sample_args_ = args;
+  return {};
+}
+
+Status Compiler::make(const Sample&) {
+  FT_TRY(reserve_samples());
+  const SampleArgs args = sample_args_;
   operations_.emplace_back([args](const StepRun& step) {
     if (step.shape.samples == DeviceSamples::kNone || step.shape.logit_rows == 0) return;
     SampleArgs own = args;

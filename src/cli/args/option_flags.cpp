@@ -242,8 +242,8 @@ void add_speculation_flags(FlagSet& flags, RequestOptions& request, SpeculationO
   flags.add_list("drafter", "NAME",
                  reads_drafter(request.drafter, model != nullptr ? &model->drafters : nullptr),
                  "Drafter: auto (default: the best loaded one in each round), mtp (MTP head), lookup "
-                 "(n-gram lookup) or none; eagle3=DIR, dflash=DIR or model=DIR loads such a drafter or a "
-                 "smaller model and drafts with it (repeatable)");
+                 "(n-gram lookup) or none; eagle3=DIR, dflash=DIR, assistant=DIR or model=DIR loads such a "
+                 "drafter or a smaller model and drafts with it (repeatable)");
   flags.add("depth", "N", reads_auto_or(request.depth, 0, kMaxDraftTokens),
             "Draft tokens per round: auto (default) or 0 to 15");
   flags.add(

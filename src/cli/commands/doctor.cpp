@@ -191,10 +191,10 @@ Command doctor_command() {
       "  foretoken doctor --isa avx2 --json\n";
   command.flags.group("Checks");
   add_model_folder_flag(command.flags, options->model);
-  command.flags.add_list(
-      "drafter", "NAME=DIR", reads_draft_folder(options->drafters),
-      "Also check this drafter: eagle3=DIR, dflash=DIR or model=DIR (repeatable; default: those "
-      "in the model's folder and the grafted one)");
+  command.flags.add_list("drafter", "NAME=DIR", reads_draft_folder(options->drafters),
+                         "Also check this drafter: eagle3=DIR, dflash=DIR, assistant=DIR or model=DIR "
+                         "(repeatable; default: those "
+                         "in the model's folder and the grafted one)");
   command.flags.add("backend", "NAME", reads_text(options->backend.name),
                     "Backend: auto (default: a GPU that runs, else cpu), cpu, cuda, metal or ref");
   add_backend_settings(command.flags, options->backend.settings);

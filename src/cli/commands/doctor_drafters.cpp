@@ -36,8 +36,9 @@ std::string vocabulary_text(const DraftNetwork& network, const Model& target) {
 
 /// "DFlash2, 7 drafts a pass, " of a block drafter.
 std::string design_text(const DraftNetwork& network) {
-  return network.design.empty() ? ""
-                                : fmt::format("{}, {} drafts a pass, ", network.design, network.most_drafts);
+  if (network.design.empty()) return "";
+  if (network.most_drafts == 0) return network.design + ", ";
+  return fmt::format("{}, {} drafts a pass, ", network.design, network.most_drafts);
 }
 
 Finding check_drafter(const std::string& directory, const DraftFolder& folder) {

@@ -78,7 +78,7 @@ Command graft_command() {
   flags
       .add("head", "NAME", reads_model(options->graft.head),
            "Source of the head: a checkpoint with an MTP head (the original), ORG/REPO at the hub (only the "
-           "head is fetched), or a folder of EAGLE-3, DFlash, DFlash2 or DSpark")
+           "head is fetched), or a folder of EAGLE-3, DFlash, DFlash2, DSpark or an assistant of Gemma 4")
       .setting = false;
   flags
       .add("onto", "NAME", reads_text(options->graft.onto),

@@ -315,7 +315,7 @@ Result<GraftReport> graft_head(const GraftOptions& options, const std::string& f
   return report;
 }
 
-/// A folder of EAGLE-3 or DFlash: the format whose loader takes it.
+/// A folder of a drafter: the format whose loader takes it.
 Result<GraftReport> graft_companion(const GraftOptions& options, const std::string& from,
                                     const std::string& onto, const Error& no_model) {
   if (!options.out.empty())

@@ -20,7 +20,7 @@ struct GraftOptions {
 };
 
 struct GraftReport {
-  std::string model, from, drafter;  // "mtp", "eagle3", "dflash"
+  std::string model, from, drafter;  // "mtp", "eagle3", "dflash", "assistant"
   std::string kept_in;               // a folder or a file
   std::int64_t bytes = 0;
   std::vector<double> acceptance;  // by position; empty: not measured

@@ -146,10 +146,11 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
             "Memory limit of weights, slots and cache together in MB; 0 (default): the free memory");
   flags.add_switch("max", serve.max,
                    "Max mode: run a Mac's fans at maximum while answers run (foretoken max --install)");
-  flags.add_list("drafter", "NAME", reads_drafter(serve.drafter, &model.drafters),
-                 "Default drafter of requests: auto (default), mtp, lookup, recall or none; eagle3=DIR, "
-                 "dflash=DIR or model=DIR loads such a drafter or a smaller model, which is then the default "
-                 "(repeatable)");
+  flags.add_list(
+      "drafter", "NAME", reads_drafter(serve.drafter, &model.drafters),
+      "Default drafter of requests: auto (default), mtp, lookup, recall or none; eagle3=DIR, "
+      "dflash=DIR, assistant=DIR or model=DIR loads such a drafter or a smaller model, which is then "
+      "the default (repeatable)");
   flags.add("depth", "N", reads_auto_or(serve.depth, 0, kMaxDraftTokens),
             "Default draft tokens per round: auto (default) or 0 to 15");
 }

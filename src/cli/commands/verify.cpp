@@ -184,9 +184,10 @@ Command verify_command() {
                     "Number of prompts (default 2)");
   command.flags.add("tokens", "N", reads_int(options->tokens, 1, 4096),
                     "Max tokens of an answer (default 24)");
-  command.flags.add_list("drafter", "NAME=DIR", reads_drafter(options->drafter, &options->model.drafters),
-                         "Also verify the drafter in this folder: eagle3=DIR, dflash=DIR or model=DIR "
-                         "(repeatable)");
+  command.flags.add_list(
+      "drafter", "NAME=DIR", reads_drafter(options->drafter, &options->model.drafters),
+      "Also verify the drafter in this folder: eagle3=DIR, dflash=DIR, assistant=DIR or model=DIR "
+      "(repeatable)");
   add_model_flags(command.flags, options->model);
   return bind_options(std::move(command), std::move(options), run_verify);
 }

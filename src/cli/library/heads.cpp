@@ -69,7 +69,7 @@ Result<std::vector<DraftFolder>> found_drafters(const std::string& model_directo
   }
   const bool file = fs::is_regular_file(model_directory, ignored);
   const fs::path beside = file ? fs::path(model_directory).parent_path() : fs::path(model_directory);
-  for (const char* name : {"eagle3", "dflash"}) {
+  for (const char* name : {"eagle3", "dflash", "assistant"}) {
     const fs::path folder = beside / name;
     if (!found.empty() && found.front().name == name) continue;
     if (fs::exists(folder / "config.json", ignored)) found.push_back({name, folder.string()});

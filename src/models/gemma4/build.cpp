@@ -13,10 +13,7 @@
 #include "models/weight_source.h"
 
 namespace ft::gemma4 {
-namespace {
 
-/// One frequency for each pair of a head. Pairs beyond the rotated proportion have frequency 0, and the
-/// exponent counts all pairs: "proportional" in transformers' rope utilities.
 std::vector<float> inverse_frequencies(const RopeConfig& rope, int head_dim) {
   const int pairs = head_dim / 2;
   const int rotated = static_cast<int>(rope.proportion * head_dim / 2);
@@ -27,6 +24,14 @@ std::vector<float> inverse_frequencies(const RopeConfig& rope, int head_dim) {
   }
   return frequencies;
 }
+
+float stored_scalar(WeightSource& source, const std::string& name) {
+  const Weight weight = source.vector(name, 1);
+  const format::TensorView* tensor = weight.empty() ? nullptr : source.index().find(name);
+  return tensor == nullptr ? 1.0F : format::load_float(tensor->bytes.data(), tensor->dtype, 0);
+}
+
+namespace {
 
 /// One function per part of the specification: it reads the weights and appends the instructions.
 class Builder {
@@ -56,7 +61,7 @@ class Builder {
     }
     x = p_.add(x, norm(m, prefix + "post_feedforward_layernorm"));
     if (config_.per_layer_width > 0) x = p_.add(x, per_layer(x, prefix, number));
-    return scale(x, scalar(prefix + "layer_scalar"));
+    return scale(x, stored_scalar(source_, prefix + "layer_scalar"));
   }
 
   Row norm(Row x, const std::string& name) { return blocks::norm(p_, source_, x, name, eps_); }
@@ -128,13 +133,6 @@ class Builder {
 
   Row scale(Row x, float factor) { return blocks::scale(p_, x, factor); }
   Row slice(Row x, int first, int width) { return p_.append(Slice{x, first, width, {}}); }
-
-  /// The value of a stored scalar; 1 if it is absent, which status() reports.
-  float scalar(const std::string& name) {
-    const Weight weight = source_.vector(name, 1);
-    const format::TensorView* tensor = weight.empty() ? nullptr : source_.index().find(name);
-    return tensor == nullptr ? 1.0F : format::load_float(tensor->bytes.data(), tensor->dtype, 0);
-  }
 
   Program& p_;
   const Config& config_;

@@ -65,4 +65,10 @@ struct Config final : FamilyConfig {
   float embedding_scale(int width) const;
 };
 
+/// One frequency for each pair of a head. Pairs beyond the rotated proportion have frequency 0, and the
+/// exponent counts all pairs: "proportional" in transformers' rope utilities.
+std::vector<float> inverse_frequencies(const RopeConfig& rope, int head_dim);
+/// The value of a stored scalar; 1 if it is absent, which source.status() reports.
+float stored_scalar(WeightSource& source, const std::string& name);
+
 }  // namespace ft::gemma4

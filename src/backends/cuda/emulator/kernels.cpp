@@ -7,6 +7,7 @@
 #include "backends/cuda/kernels/attend_prepare.cu"
 #include "backends/cuda/kernels/delta.cu"
 #include "backends/cuda/kernels/delta_step.cu"
+#include "backends/cuda/kernels/draft.cu"
 #include "backends/cuda/kernels/experts.cu"
 #include "backends/cuda/kernels/gemm.cu"
 #include "backends/cuda/kernels/linear.cu"

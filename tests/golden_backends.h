@@ -1,0 +1,34 @@
+// The backends that goldens of drafters run on: ref, cpu, the emulated device of cuda, and a GPU if there is
+// one. For tests; header-only.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backends/cuda/test_devices.h"
+#include "backends/registry.h"
+
+namespace ft::test {
+
+inline std::vector<const char*> golden_backends() {
+#if FORETOKEN_EMULATES_CUDA
+  return {"ref", "cpu", "emulated", "auto"};
+#else
+  return {"ref", "cpu", "auto"};
+#endif
+}
+
+inline bool on_cuda(std::string_view name) { return name != "ref" && name != "cpu"; }
+/// In the names of tests.
+inline std::string name_of(std::string_view name) { return name == "auto" ? "gpu" : std::string(name); }
+
+/// A test of a device that is not there is skipped before (why_not).
+inline std::unique_ptr<Backend> backend_of(const std::string& name) {
+  if (name == "emulated") cuda_devices();  // it offers itself
+  if (on_cuda(name)) return std::move(cuda_on(name).value());
+  return std::move(make_backend({.name = name, .threads = 2}).value());
+}
+
+}  // namespace ft::test
