@@ -4,9 +4,11 @@
 
 #include "text/chat_format/gemma4.h"
 #include "text/chat_format/glm4_moe.h"
+#include "text/chat_format/granite.h"
 #include "text/chat_format/harmony.h"
 #include "text/chat_format/hermes.h"
 #include "text/chat_format/llama3_json.h"
+#include "text/chat_format/mistral.h"
 #include "text/chat_format/qwen3_5.h"
 
 namespace ft {
@@ -31,6 +33,10 @@ constexpr Entry kFormats[] = {
     {&kLlama3JsonFormat, is_llama3_json_template},
     {&kGlm4MoeFormat, is_glm4_moe_template},
     {&kHarmonyFormat, is_harmony_template},
+    {&kMistralThinkingFormat, is_mistral_thinking_template},
+    {&kMistralFormat, is_mistral_template},
+    {&kMistralListFormat, is_mistral_list_template},
+    {&kGraniteFormat, is_granite_template},
 };
 
 const Entry* find_entry(std::string_view name) {

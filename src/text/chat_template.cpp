@@ -11,6 +11,8 @@
 #include "base/json.h"
 #include "text/chat_format/harmony.h"
 #include "text/chat_format/harmony_messages.h"
+#include "text/chat_format/mistral.h"
+#include "text/chat_format/mistral_messages.h"
 #include "text/ffi.h"
 #include "text/json_text.h"
 
@@ -178,10 +180,18 @@ Json special_tokens(const Json& config) {
   return tokens;
 }
 
+using Preparation = void (*)(Json& context);
+
+/// What a template needs beyond prepared(); null: nothing.
+Preparation preparation_of(std::string_view source) {
+  if (is_harmony_template(source)) return prepare_harmony;
+  return is_mistral_list_template(source) ? prepare_mistral : nullptr;
+}
+
 /// The variables of one rendering, as JSON text.
 Result<std::string> context_of(std::string_view messages_json, std::string_view tools_json,
                                const RenderOptions& options, const std::string& special_tokens_json,
-                               bool harmony) {
+                               Preparation prepare) {
   if (messages_json.size() + tools_json.size() + options.extra_json.size() > kMaxMessagesBytes) {
     return Error{Code::kTooLong, "the messages and tools have more than " +
                                      std::to_string(kMaxMessagesBytes) + " bytes; shorten the conversation"};
@@ -212,7 +222,7 @@ Result<std::string> context_of(std::string_view messages_json, std::string_view 
     }
     context.update(extra);
   }
-  if (harmony) prepare_harmony(context);
+  if (prepare != nullptr) prepare(context);
   return write_json(context);
 }
 
@@ -298,8 +308,8 @@ Result<ChatTemplate::Handle> ChatTemplate::compile(std::string_view source, cons
 
 Result<std::string> ChatTemplate::render(std::string_view messages_json, std::string_view tools_json,
                                          const RenderOptions& options) const {
-  FT_ASSIGN(const std::string context, context_of(messages_json, tools_json, options, special_tokens_json_,
-                                                  is_harmony_template(source_)));
+  FT_ASSIGN(const std::string context,
+            context_of(messages_json, tools_json, options, special_tokens_json_, preparation_of(source_)));
   const ft_text_template* chosen = !tools_json.empty() && tool_use_ ? tool_use_.get() : default_.get();
   const bool heavy_elsewhere = is_elsewhere(HeavyWork::kRender);
   const ft_text_limits limits = raw_of(heavy_elsewhere ? brief(limits_, context.size()) : limits_);
