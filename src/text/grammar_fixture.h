@@ -2,9 +2,14 @@
 // fails the test.
 #pragma once
 
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <random>
+#include <span>
 #include <string>
+#include <unistd.h>
 #include <vector>
 
 #include "text/chat_format/qwen3_5.h"
@@ -22,6 +27,48 @@ inline const Tokenizer& tokenizer() {
 
 inline std::vector<int32_t> end_tokens() {
   return {*tokenizer().id_of("<|im_end|>"), *tokenizer().id_of("<|endoftext|>")};
+}
+
+/// The same vocabulary with more tokens for tags.
+inline Tokenizer tokenizer_with(std::span<const char* const> tags) {
+  namespace fs = std::filesystem;
+  const fs::path from = kModel,
+                 to = fs::temp_directory_path() / fmt::format("tags_{}_{}", getpid(), tags.size());
+  fs::create_directories(to);
+  fs::copy_file(from / "tokenizer_config.json", to / "tokenizer_config.json",
+                fs::copy_options::overwrite_existing);
+  std::ifstream file(from / "tokenizer.json");
+  std::string json((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()), added;
+  int id = tokenizer().vocab_size();
+  for (const char* tag : tags) {
+    if (tokenizer().id_of(tag)) continue;
+    added += fmt::format(R"(,{{"id":{},"content":"{}","single_word":false,"lstrip":false,"rstrip":false,)"
+                         R"("normalized":false,"special":false}})",
+                         id++, tag);
+  }
+  json.insert(json.find(']', json.find("\"added_tokens\"")), added);
+  std::ofstream(to / "tokenizer.json") << json;
+  Tokenizer loaded = std::move(Tokenizer::load(to.string())).value();
+  fs::remove_all(to);
+  return loaded;
+}
+
+/// The tokens of `text`, with the tag at place `which` among its tags spelled character by character.
+inline std::vector<int32_t> spelled(const Tokenizer& own, std::span<const char* const> tags,
+                                    const std::string& text, size_t which) {
+  std::vector<int32_t> ids;
+  size_t seen = 0;
+  for (const int32_t id : *own.encode(text, false)) {
+    const std::string tag(own.token_bytes(id));
+    bool is_tag = false;
+    for (const char* one : tags) is_tag = is_tag || tag == one;
+    if (!is_tag || seen++ != which) {
+      ids.push_back(id);
+      continue;
+    }
+    for (const char c : tag) ids.push_back(own.encode(std::string(1, c), false)->front());
+  }
+  return ids;
 }
 
 inline const GrammarCompiler& compiler() {

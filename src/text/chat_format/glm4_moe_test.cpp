@@ -1,15 +1,10 @@
 #include "text/chat_format/glm4_moe.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <fmt/format.h>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-#include <unistd.h>
 
 #include "text/answer.h"
 #include "text/grammar.h"
+#include "text/grammar_fixture.h"
 #include "text/thinking.h"
 #include "text/tool_grammar.h"
 
@@ -32,27 +27,7 @@ constexpr const char* kTags[] = {"<tool_call>", "</tool_call>", "<arg_key>",
 
 /// It has every tag as one token, as GLM's own does.
 const Tokenizer& tokenizer_with_tags() {
-  static const Tokenizer kTokenizer = [] {
-    namespace fs = std::filesystem;
-    const fs::path from = "assets/qwen3.5-tiny";
-    const fs::path to = fs::temp_directory_path() / fmt::format("glm4_moe_tags_{}", getpid());
-    fs::create_directories(to);
-    fs::copy_file(from / "tokenizer_config.json", to / "tokenizer_config.json",
-                  fs::copy_options::overwrite_existing);
-    auto json = nlohmann::ordered_json::parse(std::ifstream(from / "tokenizer.json"));
-    int id = 8192;
-    for (const char* tag : kTags) {
-      auto& added = json["added_tokens"];
-      if (std::ranges::any_of(added, [&](const auto& token) { return token["content"] == tag; })) continue;
-      auto token = added.back();
-      token["id"] = id++, token["content"] = tag, token["special"] = false;
-      added.push_back(token);
-    }
-    std::ofstream(to / "tokenizer.json") << json.dump();
-    Tokenizer tokenizer = std::move(Tokenizer::load(to.string())).value();
-    fs::remove_all(to);
-    return tokenizer;
-  }();
+  static const Tokenizer kTokenizer = grammar_fixture::tokenizer_with(kTags);
   return kTokenizer;
 }
 constexpr int32_t kEnd = 50, kEndWithTags = 8180;
@@ -90,21 +65,9 @@ bool accepts(const Grammar& grammar, const std::string& text, bool with_tags = f
                      with_tags);
 }
 
-/// The tokens of `text`, without the vocabulary's own for the tag at the given occurrence of a tag.
+/// The tokens of `text`, with the tag at one place spelled by other tokens.
 std::vector<int32_t> spelled(const std::string& text, size_t which) {
-  const Tokenizer& own = tokenizer_with_tags();
-  std::vector<int32_t> ids;
-  size_t seen = 0;
-  for (const int32_t id : *own.encode(text, false)) {
-    const std::string tag(own.token_bytes(id));
-    const bool is_tag = std::ranges::find(kTags, tag) != std::end(kTags);
-    if (!is_tag || seen++ != which) {
-      ids.push_back(id);
-      continue;
-    }
-    for (const char c : tag) ids.push_back(own.encode(std::string(1, c), false)->front());
-  }
-  return ids;
+  return grammar_fixture::spelled(tokenizer_with_tags(), kTags, text, which);
 }
 
 std::string argument(const std::string& key, const std::string& value, const char* line) {

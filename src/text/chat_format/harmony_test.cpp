@@ -178,9 +178,9 @@ TEST(HarmonyFormat, ARequiredCallFollowsTheSchemas) {
 }
 
 TEST(HarmonyFormat, EveryControlTokenIsTheVocabulariesOwn) {
-  const std::shared_ptr<const Grammar> required = grammar_of(true), free = grammar_of(false);
+  const std::shared_ptr<const Grammar> required = grammar_of(true), any = grammar_of(false);
   for (const auto& [grammar, text] :
-       {std::pair{required, call_of("get_weather", R"({"city": "Oslo"})")}, {free, kFinal + "text"}}) {
+       {std::pair{required, call_of("get_weather", R"({"city": "Oslo"})")}, {any, kFinal + "text"}}) {
     const std::vector<int32_t> ids = *tokenizer().encode(text, false);
     size_t controls = 0;
     for (size_t i = 0; i < ids.size(); ++i) {

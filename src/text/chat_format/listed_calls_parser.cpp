@@ -207,7 +207,7 @@ ListedCallsParser::Progress ListedCallsParser::step_after(std::vector<AnswerEven
   return become(State::kText, 0);
 }
 
-/// False if the object is no call.
+/// False if the object is not a call.
 bool ListedCallsParser::take_object(std::string_view json, std::vector<AnswerEvent>& out) {
   std::optional<HermesCall> call;
   if (named_.empty()) {

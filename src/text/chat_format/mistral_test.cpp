@@ -49,12 +49,39 @@ TEST(MistralFormat, AListHasItsMarkAndBracketsOnce) {
     EXPECT_FALSE(accepts(*grammar, std::string(mark) + R"({"name": "get_weather", "arguments": {}}])"))
         << mark;
     EXPECT_FALSE(accepts(*grammar_of(*format, true, false), mark + kNow + ", " + kNow + "]")) << mark;
-    EXPECT_TRUE(accepts(*grammar_of(*format, false), "text " + (mark + kNow) + "]")) << mark;
     const auto answer =
         grammar_of(*format, false, true, R"({"type": "object", "additionalProperties": false})");
     EXPECT_TRUE(accepts(*answer, "{}")) << mark;
     EXPECT_TRUE(accepts(*answer, mark + kNow + "]")) << mark;
     EXPECT_FALSE(accepts(*answer, "text")) << mark;
+  }
+}
+
+constexpr const char* kTags[] = {"[TOOL_CALLS]", "[ARGS]", "<|tool_call|>"};
+
+TEST(MistralFormat, TagsAreTheVocabulariesOwnTokensAndTextMayBeBeforeThem) {
+  const Tokenizer own = grammar_fixture::tokenizer_with(kTags);
+  const GrammarCompiler compiler(own, grammar_fixture::end_tokens());
+  const auto allowed = [&](const ChatFormat& format, const std::string& text, size_t spelled_tag) {
+    ToolCallRules rules;
+    rules.tools_json = kTools, rules.format = &format;
+    GrammarMatcher matcher = std::move((*compiler.tool_calls(rules))->start()).value();
+    std::vector<uint32_t> mask(static_cast<size_t>(own.vocab_size()) / 32 + 1);
+    for (const int32_t id : grammar_fixture::spelled(own, kTags, text, spelled_tag)) {
+      EXPECT_TRUE(matcher.mask(mask).ok());
+      if (!grammar_fixture::allows(mask, id) || !matcher.consume({&id, 1}).ok()) return false;
+    }
+    return matcher.accepting();
+  };
+  constexpr size_t kNone = 9;
+  const std::string named = "text [TOOL_CALLS]now[ARGS]{}", two = "[TOOL_CALLS]now[ARGS]{}";
+  EXPECT_TRUE(allowed(kMistralFormat, named + two, kNone));
+  for (const size_t tag : {0, 1, 2, 3}) EXPECT_FALSE(allowed(kMistralFormat, named + two, tag)) << tag;
+  for (const auto& [format, mark] :
+       {std::pair{&kMistralListFormat, "text [TOOL_CALLS]["}, {&kGraniteFormat, "text <|tool_call|>["}}) {
+    EXPECT_TRUE(allowed(*format, mark + kItem + ", " + kNow + "]", kNone)) << mark;
+    EXPECT_FALSE(allowed(*format, mark + kNow + "]", 0)) << mark;
+    EXPECT_FALSE(allowed(*format, mark + kNow + ", ]", kNone)) << mark;
   }
 }
 
