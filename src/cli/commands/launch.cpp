@@ -108,19 +108,6 @@ Result<ServerInUse> start_server(const Options& options, bool other_port, Termin
   return server;
 }
 
-/// Whether the server knows the model by this name.
-Status check_model(const server::Client& client, const std::string& name, ConnectionFacts& facts) {
-  if (name.empty() || name == facts.model) return {};
-  FT_ASSIGN(const server::ClientResponse reply, client.get("/v1/models/" + name));
-  if (reply.status == 200) {
-    facts.model = name;
-    return {};
-  }
-  return Error{Code::kInvalid,
-               fmt::format("the server at {} serves {}, not {}; stop it, or leave --model out", facts.url,
-                           facts.model, name)};
-}
-
 Result<ServerInUse> find_server(const Options& options, Terminal& terminal) {
   ServerInUse server;
   server.facts = {options.url, "", 0, options.api_key};
@@ -143,7 +130,7 @@ Result<ServerInUse> find_server(const Options& options, Terminal& terminal) {
   }
   if (stop) return Error{Code::kCancelled, stopped_text()};
   if (asked.ok()) {
-    FT_TRY(check_model(*client, options.model, server.facts));
+    FT_TRY(choose_served_model(*client, options.model, server.facts));
     return server;
   }
   const bool absent = asked.error().code == Code::kIo, other = asked.error().code == Code::kUnsupported;
@@ -216,9 +203,10 @@ Command launch_command() {
   command.flags.add_switch("print", options->print,
                            "Print what would be set and started, as a shell's commands, and start nothing");
   command.flags.group("Server");
-  command.flags.add(
-      "model", "NAME", reads_text(options->model),
-      "Model that is served if no server runs (default: that of the settings, or the bundled one)");
+  command.flags.add("model", "NAME", reads_text(options->model),
+                    "Model that is served if no server runs, or that a running server of several shall "
+                    "answer with (default: "
+                    "that of the settings, or the bundled one)");
   command.flags.add("url", "URL", reads_text(options->url),
                     "Use this server and start none (default: where `serve` listens by the settings)");
   command.flags.add("api-key", "KEY", reads_text(options->api_key),
