@@ -14,15 +14,6 @@
 namespace ft::api {
 namespace {
 
-std::string iso_time(std::int64_t seconds) {
-  const auto time = static_cast<std::time_t>(seconds);
-  std::tm parts{};
-  ::gmtime_r(&time, &parts);
-  char text[32];
-  const std::size_t size = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
-  return {text, size};
-}
-
 Json modalities(const ModelInfo& model_info) {
   Json list = Json::array({"text"});
   if (model_info.images.problem.empty()) list.push_back("image");
@@ -62,13 +53,24 @@ Json anthropic_model(const ModelInfo& model_info, const std::string& id) {
               {"max_tokens", model_info.context}};
 }
 
-/// A page of the model list: [begin, end), and whether more follow in the direction of reading.
-struct Range {
-  std::size_t begin = 0, end = 0;
-  bool more = false;
-};
+HttpResponse json_reply(const Json& json) {
+  HttpResponse reply;
+  reply.body = dump(json);
+  return reply;
+}
 
-Result<Range> range_of(const Page& page, const std::vector<std::string>& ids) {
+}  // namespace
+
+std::string iso_time(std::int64_t seconds) {
+  const auto time = static_cast<std::time_t>(seconds);
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  char text[32];
+  const std::size_t size = std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return {text, size};
+}
+
+Result<PageRange> range_of(const Page& page, const std::vector<std::string>& ids) {
   std::size_t limit = kDefaultModels;
   if (!page.limit.empty()) {
     int asked = 0;
@@ -88,19 +90,11 @@ Result<Range> range_of(const Page& page, const std::vector<std::string>& ids) {
     return wrong(backwards ? "before_id" : "after_id", fmt::format("there is no model \"{}\"", id));
   }
   const auto place = static_cast<std::size_t>(at - ids.begin());
-  if (backwards) return Range{place - std::min(place, limit), place, place > limit};
+  if (backwards) return PageRange{place - std::min(place, limit), place, place > limit};
   const std::size_t begin = id.empty() ? 0 : place + 1;
   const std::size_t end = std::min(ids.size(), begin + limit);
-  return Range{begin, end, end < ids.size()};
+  return PageRange{begin, end, end < ids.size()};
 }
-
-HttpResponse json_reply(const Json& json) {
-  HttpResponse reply;
-  reply.body = dump(json);
-  return reply;
-}
-
-}  // namespace
 
 Result<HttpResponse> models_reply(const ModelInfo& model_info, Dialect dialect, const Page& page) {
   std::vector<std::string> ids{model_info.id};
@@ -110,7 +104,7 @@ Result<HttpResponse> models_reply(const ModelInfo& model_info, Dialect dialect, 
     for (const std::string& id : ids) list.push_back(openai_model(model_info, id));
     return json_reply(Json{{"object", "list"}, {"data", std::move(list)}});
   }
-  FT_ASSIGN(const Range range, range_of(page, ids));
+  FT_ASSIGN(const PageRange range, range_of(page, ids));
   for (std::size_t i = range.begin; i < range.end; ++i) list.push_back(anthropic_model(model_info, ids[i]));
   const bool none = range.begin == range.end;
   return json_reply(Json{{"data", std::move(list)},

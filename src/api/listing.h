@@ -2,6 +2,9 @@
 // An unknown model is kNotFound; an invalid field is kInvalid and is named.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "api/http_response.h"
 #include "api/model_info.h"
 #include "base/result.h"
@@ -15,6 +18,15 @@ inline constexpr int kDefaultModels = 20, kMaxModels = 1000;  // per page
 struct Page {
   std::string limit, after_id, before_id;
 };
+/// [begin, end) of the ids, and whether more follow in the direction of reading.
+struct PageRange {
+  std::size_t begin = 0, end = 0;
+  bool more = false;
+};
+Result<PageRange> range_of(const Page& page, const std::vector<std::string>& ids);
+/// "2026-01-31T12:00:00Z"
+std::string iso_time(std::int64_t seconds);
+
 /// OpenAI's listing has no pages. Errors name limit, after_id or before_id.
 Result<HttpResponse> models_reply(const ModelInfo& model_info, Dialect dialect, const Page& page = {});
 Result<HttpResponse> model_reply(const ModelInfo& model_info, const std::string& id, Dialect dialect);

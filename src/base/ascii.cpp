@@ -30,4 +30,20 @@ std::string percent_decoded(std::string_view text) {
   return out;
 }
 
+std::string percent_encoded(std::string_view text, bool keep_slashes) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF", kPlain = "-._~";
+  std::string out;
+  for (const char c : text) {
+    const bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+                       kPlain.find(c) != std::string_view::npos || (c == '/' && keep_slashes);
+    if (plain) {
+      out += c;
+      continue;
+    }
+    const auto byte = static_cast<unsigned char>(c);
+    out += '%', out += kDigits[byte / 16], out += kDigits[byte % 16];
+  }
+  return out;
+}
+
 }  // namespace ft

@@ -135,13 +135,7 @@ bool is_commit(std::string_view text) {
 }
 
 std::string percent_encoded(std::string_view text, bool keep_slashes) {
-  std::string encoded;
-  for (const char c : text) {
-    const bool kept =
-        is_plain(c) || c == '-' || c == '.' || c == '_' || c == '~' || (c == '/' && keep_slashes);
-    encoded += kept ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return encoded;
+  return ft::percent_encoded(text, keep_slashes);
 }
 
 Status check_file_path(std::string_view path) {

@@ -48,6 +48,10 @@ class App {
   EngineClient* engine() const;
   std::shared_ptr<const api::ModelInfo> model_info() const;
 
+  /// The server is the front of several models, none of which it has itself (server/front/front.h).
+  void fronts() { fronts_ = true; }
+  bool is_front() const { return fronts_; }
+
   /// From now on the server refuses new requests.
   void drain() { draining_ = true; }
   bool draining() const { return draining_; }
@@ -91,7 +95,7 @@ class App {
   HttpCounters http_;
   std::set<std::string> unknown_fields_;  // that were logged
   std::atomic<double> progress_{0};
-  std::atomic<bool> draining_{false};
+  std::atomic<bool> draining_{false}, fronts_{false};
 };
 
 }  // namespace ft::server

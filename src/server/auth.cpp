@@ -1,12 +1,16 @@
 #include "server/auth.h"
 
 #include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
 #include <span>
 
 #include "base/checksum.h"
 
 namespace ft::server {
 namespace {
+
+constexpr std::string_view kOperator = " operator";
 
 /// One or more blanks may follow the scheme (RFC 9110 section 11.4).
 std::string_view given_key(const HttpRequest& http_request) {
@@ -37,6 +41,27 @@ KeyRing::KeyRing(const std::vector<std::string>& keys, const std::vector<std::st
   }
 }
 
+KeyRing KeyRing::behind_front(const std::string& secret) {
+  KeyRing ring({secret}, {});
+  ring.behind_front_ = true;
+  return ring;
+}
+
+std::string caller_text(const api::Caller& caller) {
+  return fmt::format("{}{}", caller.owner, caller.is_operator ? kOperator : "");
+}
+
+std::optional<api::Caller> read_caller(std::string_view text) {
+  api::Caller caller;
+  const char* end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, caller.owner);
+  if (error != std::errc()) return std::nullopt;
+  const std::string_view word(rest, static_cast<std::size_t>(end - rest));
+  caller.is_operator = word == kOperator;
+  if (!word.empty() && !caller.is_operator) return std::nullopt;
+  return caller;
+}
+
 /// The last key that fits counts, so that no comparison is left out and an operator's key goes first.
 std::optional<api::Caller> KeyRing::caller(const HttpRequest& http_request) const {
   if (keys_.empty()) return api::Caller{0, true};
@@ -45,6 +70,7 @@ std::optional<api::Caller> KeyRing::caller(const HttpRequest& http_request) cons
   for (const Key& key : keys_) {
     if (!key.text.empty() && same_secret(given, key.text)) found = key.caller;
   }
+  if (found && behind_front_) return read_caller(http_request.header(kCallerHeader));
   return found;
 }
 

@@ -70,5 +70,25 @@ TEST(Auth, ComparesSecretsByAllOfTheirBytes) {
   EXPECT_FALSE(same_secret("xbc", "abc"));
 }
 
+TEST(Auth, BehindAFrontOnlyItsSecretAdmitsAndItNamesTheCaller) {
+  const KeyRing ring = KeyRing::behind_front("secret");
+  HttpRequest from_front = with("Authorization", "Bearer secret");
+  EXPECT_FALSE(ring.caller(from_front)) << "it names nobody";
+  from_front.headers.emplace_back(kCallerHeader, caller_text({77, false}));
+  ASSERT_TRUE(ring.caller(from_front));
+  EXPECT_EQ(ring.caller(from_front)->owner, 77U);
+  EXPECT_FALSE(ring.caller(from_front)->is_operator);
+  EXPECT_FALSE(ring.caller(with(std::string(kCallerHeader), "77 operator"))) << "without the secret";
+  EXPECT_TRUE(read_caller(caller_text({7, true}))->is_operator);
+  for (const char* wrong : {"", "x", "7 chief", "7 operator ", "-1", "99999999999999999999999"})
+    EXPECT_FALSE(read_caller(wrong)) << wrong;
+}
+
+TEST(Auth, WithoutAFrontTheCallersNameCountsForNothing) {
+  HttpRequest forged = with("x-api-key", "one");
+  forged.headers.emplace_back(kCallerHeader, "0 operator");
+  EXPECT_FALSE(KeyRing({"one"}, {}).caller(forged)->is_operator);
+}
+
 }  // namespace
 }  // namespace ft::server::auth_test

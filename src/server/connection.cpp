@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/peer.h"
 #include "base/system.h"
+#include "server/front/relay.h"
 #include "server/reader.h"
 #include "server/routes.h"
 #include "server/send_ahead.h"
@@ -130,6 +131,13 @@ awaitable<Received> Connection::next() {
 awaitable<bool> Connection::serve(Received& received, AccessLine& line) {
   if (received.kind == Received::Kind::kRefused) {
     co_return co_await send(received, std::move(received.refusal), line);
+  }
+  if (server_context_.front != nullptr) {
+    Relay relay(stream_, ahead_, server_context_);
+    Relay::Outcome outcome = co_await relay.run(received, line);
+    if (auto* reply = std::get_if<api::HttpResponse>(&outcome))
+      co_return co_await send(received, std::move(*reply), line);
+    co_return std::get<bool>(outcome);
   }
   Answer given = co_await answer(received.http_request);
   received.http_request.body = std::string();  // the body and its share of the budget end here

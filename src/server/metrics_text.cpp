@@ -154,6 +154,15 @@ void HttpCounters::answered(const Route& route, int status) {
   ++answered_[{route.pattern, status}];
 }
 
+void HttpCounters::write(Exposition& text) const {
+  measure(text, "foretoken_http_connections", "Open connections.", open_);
+  text.counter("foretoken_http_answers_total", "Answers by route and status; 499: the client left.");
+  const std::lock_guard lock(mutex_);
+  for (const auto& [key, seen] : answered_) {
+    text.sample(number(seen), {{"route", std::string(key.first)}, {"status", std::to_string(key.second)}});
+  }
+}
+
 std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, const HttpCounters& http,
                          const PowerFacts& power) {
   Exposition text;
@@ -162,12 +171,7 @@ std::string metrics_text(const EngineStatus& engine, const CacheReport& cache, c
   speculation(text, engine);
   cached(text, engine, cache);
   processor(text, power);
-  measure(text, "foretoken_http_connections", "Open connections.", http.open_);
-  text.counter("foretoken_http_answers_total", "Answers by route and status; 499: the client left.");
-  const std::lock_guard lock(http.mutex_);
-  for (const auto& [key, seen] : http.answered_) {
-    text.sample(number(seen), {{"route", std::string(key.first)}, {"status", std::to_string(key.second)}});
-  }
+  http.write(text);
   return text.text();
 }
 

@@ -14,6 +14,10 @@
 #include "sched/engine_status.h"
 #include "server/routes.h"
 
+namespace ft {
+class Exposition;
+}
+
 namespace ft::server {
 
 /// Counters of the server by route, a closed set. One lock per call makes it safe from any thread.
@@ -21,10 +25,10 @@ class HttpCounters {
  public:
   void answered(const Route& route, int status);
   void connections(int open) { open_ = open; }
+  /// Adds the families of these counters.
+  void write(Exposition& text) const;
 
  private:
-  friend std::string metrics_text(const EngineStatus&, const CacheReport&, const HttpCounters&,
-                                  const PowerFacts&);
   mutable std::mutex mutex_;
   std::map<std::pair<std::string_view, int>, std::int64_t> answered_;
   std::atomic<int> open_{0};

@@ -18,6 +18,7 @@ struct ServerOptions {
   int port = 8080;                      // 0: any free port
   std::vector<std::string> api_keys;    // empty, and admin_keys too: no key required
   std::vector<std::string> admin_keys;  // of operators, who may use the data of other keys
+  std::string front_secret;             // of a process of a front; the keys are then the front's
   std::vector<std::string> origins;     // allowed besides loopback; "*": all
   std::vector<std::string> hosts;       // allowed in Host besides this machine's addresses
   std::size_t bodies_bytes = kMaxBodiesBytes;

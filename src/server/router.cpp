@@ -29,26 +29,6 @@ HttpResponse refusal(const HttpRequest& http_request, const Error& error, int st
   return api::error_reply(http_request.dialect(), error, http_request.id, status);
 }
 
-Result<HttpResponse> stored_response(const HttpRequest& http_request, const api::ModelInfo& model_info) {
-  const std::string id(route_of(http_request.path).id_in(http_request.path));
-  const api::Caller& caller = http_request.caller;
-  if (http_request.method == "DELETE") return api::delete_response_reply(model_info, id, caller);
-  const api::StoredQuery query{.path = std::string(http_request.path),
-                               .stream = std::string(http_request.query_value("stream")),
-                               .starting_after = std::string(http_request.query_value("starting_after")),
-                               .limit = std::string(http_request.query_value("limit")),
-                               .order = std::string(http_request.query_value("order")),
-                               .after = std::string(http_request.query_value("after"))};
-  return api::stored_response_reply(model_info, id, caller, query);
-}
-
-Error not_compacted() {
-  return {
-      Code::kUnsupported,
-      "this server does not compact conversations; ask the model for a summary with POST /v1/responses, and "
-      "send it instead of the older items"};
-}
-
 HttpResponse preflight_reply(const HttpRequest& http_request) {
   HttpResponse reply;
   reply.status = 204, reply.type.clear();
@@ -71,6 +51,26 @@ HttpResponse settled(Result<HttpResponse> reply, const HttpRequest& http_request
 }
 
 }  // namespace
+
+Result<HttpResponse> stored_response(const HttpRequest& http_request, const api::ModelInfo& model_info) {
+  const std::string id(route_of(http_request.path).id_in(http_request.path));
+  const api::Caller& caller = http_request.caller;
+  if (http_request.method == "DELETE") return api::delete_response_reply(model_info, id, caller);
+  const api::StoredQuery query{.path = std::string(http_request.path),
+                               .stream = std::string(http_request.query_value("stream")),
+                               .starting_after = std::string(http_request.query_value("starting_after")),
+                               .limit = std::string(http_request.query_value("limit")),
+                               .order = std::string(http_request.query_value("order")),
+                               .after = std::string(http_request.query_value("after"))};
+  return api::stored_response_reply(model_info, id, caller, query);
+}
+
+Error not_compacted() {
+  return {
+      Code::kUnsupported,
+      "this server does not compact conversations; ask the model for a summary with POST /v1/responses, and "
+      "send it instead of the older items"};
+}
 
 std::vector<std::pair<std::string, std::string>> Router::standing_headers(
     const HttpRequest& http_request) const {
@@ -129,7 +129,7 @@ std::optional<HttpResponse> Router::check_route(const HttpRequest& http_request)
     return reply;
   }
   if (http_request.method != "POST") return std::nullopt;
-  if (app_.model_info() == nullptr) {
+  if (app_.model_info() == nullptr && !app_.is_front()) {
     return refusal(http_request, {Code::kCancelled, "the model is being loaded; try again"});
   }
   if (app_.draining() && route.endpoint != Endpoint::kCancel) {
@@ -236,6 +236,11 @@ Answer Router::post(const HttpRequest& http_request, const api::ModelInfo& model
     if (!exchange.ok()) return refusal(http_request, exchange.error());
     app_.tell_unknown(exchange->notes.unknown);
     return std::move(*exchange);
+  }
+  if (route.endpoint == Endpoint::kLoad || route.endpoint == Endpoint::kUnload) {
+    return refusal(http_request, {Code::kUnsupported,
+                                  "this server has one model, which stays loaded; start it with --models to "
+                                  "load and unload"});
   }
   if (route.endpoint == Endpoint::kCompact) return refusal(http_request, not_compacted(), 501);
   const std::string id(route.id_in(http_request.path));

@@ -18,11 +18,19 @@ namespace ft::server {
 
 using Answer = std::variant<api::HttpResponse, api::Exchange>;
 
+/// GET and DELETE of what POST /v1/responses stored; only `model_info.responses` is used.
+Result<api::HttpResponse> stored_response(const HttpRequest& http_request, const api::ModelInfo& model_info);
+/// The answer of /v1/responses/compact.
+Error not_compacted();
+
 class Router {
  public:
   /// Both must outlive the router.
   Router(const ServerOptions& options, App& app)
-      : options_(options), app_(app), keys_(KeyRing(options.api_keys, options.admin_keys)) {}
+      : options_(options),
+        app_(app),
+        keys_(options.front_secret.empty() ? KeyRing(options.api_keys, options.admin_keys)
+                                           : KeyRing::behind_front(options.front_secret)) {}
 
   /// From now on only these keys are accepted; requests that were accepted go on.
   void replace_keys(KeyRing keys) { keys_.replace(std::move(keys)); }

@@ -38,7 +38,7 @@ constexpr Route acting(std::string_view pattern, Endpoint endpoint) {
 }
 
 /// Exact paths precede the patterns that would match them too.
-constexpr std::array<Route, 20> kRoutes{{
+constexpr std::array<Route, 22> kRoutes{{
     open_to_all("/", Endpoint::kPage),
     open_to_all("/health", Endpoint::kHealth),
     read("/metrics", Endpoint::kMetrics),
@@ -55,6 +55,8 @@ constexpr std::array<Route, 20> kRoutes{{
     replying("/v1/detokenize", for_all<api::detokenize_reply>),
     replying("/v1/messages/count_tokens", for_all<api::count_tokens_reply>),
     acting("/v1/chat/completions/{id}/cancel", Endpoint::kCancel),
+    acting("/v1/models/{id}/load", Endpoint::kLoad),
+    acting("/v1/models/{id}/unload", Endpoint::kUnload),
     read("/v1/models/{id}", Endpoint::kModel),
     read("/v1/responses/{id}/input_items", Endpoint::kStoredResponse),
     read("/v1/responses/{id}", Endpoint::kStoredResponse, kReadAndDelete),

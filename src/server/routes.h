@@ -28,6 +28,8 @@ enum class Endpoint : std::uint8_t {
   kProps,
   kModels,
   kModel,
+  kLoad,  // of several models
+  kUnload,
   kCache,
   kStoredResponse,
   kCompact,  // refused

@@ -28,6 +28,12 @@ constexpr auto kAwaitClients = net::as_tuple(net::use_awaitable);
 struct Server::Impl {
   Impl(const ServerOptions& options, App& app) : server_context(options, app) {}
 
+  ~Impl() {
+    if (front) front->close();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
   Status open();
   net::awaitable<void> accept();
   bool spawn(tcp::socket socket);
@@ -35,6 +41,7 @@ struct Server::Impl {
   net::awaitable<void> wait_for_the_last(int grace_ms);
 
   ServerContext server_context;
+  std::unique_ptr<Front> front;  // outlives the coroutines, which end with `io`
   net::io_context io{1};
   tcp::acceptor acceptor{io};
   int port = 0;
@@ -124,6 +131,7 @@ net::awaitable<void> Server::Impl::wait_for_the_last(int grace_ms) {
     timer.expires_after(kLookAgain);
     (void)co_await timer.async_wait(kAwaitClients);
   }
+  if (front) front->stop();
   timer.expires_after(kLookAgain);  // sends the last bytes of the last answer
   (void)co_await timer.async_wait(kAwaitClients);
   io.stop();
@@ -133,6 +141,16 @@ Result<std::unique_ptr<Server>> Server::listen(const ServerOptions& options, App
   auto impl = std::make_unique<Impl>(options, app);
   FT_TRY(impl->open());
   return std::unique_ptr<Server>(new Server(std::move(impl)));
+}
+
+Result<std::unique_ptr<Server>> Server::listen(const ServerOptions& options, App& app, FrontOptions front,
+                                               std::unique_ptr<ModelStarter> starter) {
+  FT_ASSIGN(std::unique_ptr<Server> server, listen(options, app));
+  Impl& impl = *server->impl_;
+  impl.front = std::make_unique<Front>(impl.io.get_executor(), std::move(front), std::move(starter));
+  impl.server_context.front = impl.front.get();
+  app.fronts();
+  return server;
 }
 
 Server::Server(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -147,6 +165,7 @@ void Server::replace_keys(const std::vector<std::string>& keys,
 
 void Server::run() {
   net::co_spawn(impl_->io, impl_->accept(), net::detached);
+  if (impl_->front) net::co_spawn(impl_->io, impl_->front->run(), net::detached);
   impl_->run();
   impl_->server_context.text.join();
 }

@@ -11,14 +11,20 @@
 
 #include "base/result.h"
 #include "server/app.h"
+#include "server/front/model_process.h"
 #include "server/options.h"
 
 namespace ft::server {
+
+struct FrontOptions;
 
 class Server {
  public:
   /// `app` must outlive the server.
   static Result<std::unique_ptr<Server>> listen(const ServerOptions& options, App& app);
+  /// The front of several models.
+  static Result<std::unique_ptr<Server>> listen(const ServerOptions& options, App& app, FrontOptions front,
+                                                std::unique_ptr<ModelStarter> starter);
   ~Server();
 
   int port() const;

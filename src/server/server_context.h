@@ -4,6 +4,7 @@
 
 #include "server/access_log.h"
 #include "server/body_budget.h"
+#include "server/front/front.h"
 #include "server/router.h"
 #include "server/text_lanes.h"
 
@@ -22,7 +23,8 @@ struct ServerContext {
   Router router;
   AccessLog log;
   BodyBudget bodies;
-  TextLanes text;  // renders and encodes prompts
+  Front* front = nullptr;  // of several models; null: there is one model, in `app`
+  TextLanes text;          // renders and encodes prompts
   int connections = 0;
   bool stopping = false;
 };

@@ -165,8 +165,17 @@ std::string meant(const std::string& word, const Command& command) {
 
 }  // namespace
 
+namespace {
+
+std::vector<std::string> parsed_words;  // set once, before any thread
+
+}  // namespace
+
+const std::vector<std::string>& program_words() { return parsed_words; }
+
 Result<CommandLine> parse_command_line(int argc, const char* const* argv,
                                        const std::vector<Command>& commands) {
+  parsed_words.assign(argv + std::min(argc, 1), argv + argc);
   CLI::App app(kAbout, "foretoken");
   app.set_version_flag("--version", "foretoken " FORETOKEN_VERSION);
   app.set_help_flag("-h,--help", "Show this help");

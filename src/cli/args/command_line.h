@@ -16,6 +16,9 @@ struct CommandLine {
   std::string config;  // --config, or empty
 };
 
+/// The words of the command line that was parsed last, without the program's name.
+const std::vector<std::string>& program_words();
+
 Result<CommandLine> parse_command_line(int argc, const char* const* argv,
                                        const std::vector<Command>& commands);
 

@@ -19,7 +19,7 @@ using Json = nlohmann::ordered_json;
 
 struct ConnectOptions {
   OutputOptions output;
-  std::string client, url, api_key;
+  std::string client, url, api_key, model;
 };
 
 Result<int> run_connect(const ConnectOptions& options, Terminal& terminal) {
@@ -37,6 +37,7 @@ Result<int> run_connect(const ConnectOptions& options, Terminal& terminal) {
     client = server::Client::make(facts.url, facts.api_key, {3'000, 10'000});
   }
   const Status asked = ask_served_model(*client, facts);
+  if (asked.ok()) FT_TRY(choose_served_model(*client, options.model, facts));
   if (!asked.ok()) {
     terminal.note(
         fmt::format("{}; these settings use {} as the model id", asked.error().message, kUnknownModel));
@@ -76,6 +77,9 @@ Command connect_command() {
   command.flags.group("Server");
   command.flags.add("url", "URL", reads_text(options->url),
                     "Address of the server (default: the settings of `serve`, else http://127.0.0.1:8080)");
+  command.flags
+      .add("model", "NAME", reads_text(options->model), "Model of a server of several (default: its first)")
+      .setting = false;
   command.flags.add("api-key", "KEY", reads_text(options->api_key),
                     "API key of the server (default without --url: the key in the settings of `serve`)");
   command.check = [options]() -> Status {

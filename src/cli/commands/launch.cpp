@@ -108,18 +108,6 @@ Result<ServerInUse> start_server(const LaunchOptions& options, bool other_port, 
   return server;
 }
 
-/// Checks that the server serves the model under this name.
-Status check_served_model(const server::Client& client, const std::string& name, ConnectionFacts& facts) {
-  if (name.empty() || name == facts.model) return {};
-  FT_ASSIGN(const server::ClientResponse reply, client.get("/v1/models/" + name));
-  if (reply.status == 200) {
-    facts.model = name;
-    return {};
-  }
-  return Error{Code::kInvalid, fmt::format("the server at {} serves {}, not {}; stop it, or omit --model",
-                                           facts.url, facts.model, name)};
-}
-
 Result<ServerInUse> find_server(const LaunchOptions& options, Terminal& terminal) {
   ServerInUse server;
   server.facts = {options.url, "", 0, options.api_key};
@@ -142,7 +130,7 @@ Result<ServerInUse> find_server(const LaunchOptions& options, Terminal& terminal
   }
   if (stop) return Error{Code::kCancelled, stopped_text()};
   if (asked.ok()) {
-    FT_TRY(check_served_model(*client, options.model, server.facts));
+    FT_TRY(choose_served_model(*client, options.model, server.facts));
     return server;
   }
   const bool absent = asked.error().code == Code::kIo, other = asked.error().code == Code::kUnsupported;
@@ -217,7 +205,8 @@ Command launch_command() {
   command.flags.group("Server");
   command.flags.add(
       "model", "NAME", reads_text(options->model),
-      "Model to serve if no server runs (default: the model in the settings, else the shipped one)");
+      "Model to serve if no server runs, or to ask for where a server has several (default: the "
+      "model in the settings, else the shipped one)");
   command.flags.add("url", "URL", reads_text(options->url),
                     "Use this server and start none (default: the address in the settings of `serve`)");
   command.flags.add("api-key", "KEY", reads_text(options->api_key),

@@ -88,12 +88,15 @@ PackProgress bar_on(Terminal& terminal) {
   };
 }
 
-/// Whether a GPU runs the model's programs and has room for a decoder of it.
-Status check_backend(const Backend& backend, const Model& model, const DecoderOptions& options) {
+/// Whether a GPU runs the model's programs and has room for a decoder of it. `device_bytes`: the room, if it
+/// is not what is free.
+Status check_backend(const Backend& backend, const Model& model, const DecoderOptions& options,
+                     std::int64_t device_bytes = 0) {
   FT_TRY(backend.check_supported(model.target));
   for (const Program* network : drafter_networks(model)) FT_TRY(backend.check_supported(*network));
   MemoryReport memory = memory_needed(backend, model, options);
   memory.limit = backend.limits(model.target.layout()).memory_bytes;
+  if (memory.limit > 0 && device_bytes > 0) memory.limit = device_bytes;
   return check_memory(memory, options);
 }
 
@@ -113,9 +116,11 @@ Result<std::vector<DraftFolder>> drafters_for(const ModelOptions& choice) {
 }
 
 /// Loads only the model and the backend.
-Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choice, Terminal* terminal) {
+Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choice, Terminal* terminal,
+                                                       std::int64_t device_bytes = 0) {
   const auto start = std::chrono::steady_clock::now();
   auto loaded = std::make_unique<LoadedModel>();
+  loaded->device_bytes = device_bytes;
   LoadOptions load_options;
   load_options.draft_vocab_size = choice.draft_vocab_size, load_options.draft_bits = choice.draft_bits;
   FT_ASSIGN(load_options.drafters, drafters_for(choice));
@@ -134,8 +139,8 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   FT_ASSIGN(loaded->context, choose_context(choice.context, loaded->model));
   DecoderOptions least;
   least.slots = 1, least.context = loaded->context;
-  options.check_device = [&model = loaded->model, least](const Backend& backend) {
-    return check_backend(backend, model, least);
+  options.check_device = [&model = loaded->model, least, device_bytes](const Backend& backend) {
+    return check_backend(backend, model, least, device_bytes);
   };
   FT_ASSIGN(loaded->backend, make_backend(options));
   loaded->backend_options = std::move(options), loaded->calibration = choice.calibration;
@@ -246,7 +251,7 @@ Status settle_backend(LoadedModel& loaded, const DecoderOptions& options) {
   BackendOptions& made = loaded.backend_options;
   if (made.name != "auto" || loaded.backend->name() != gpu_backend()) return {};
   made.check_device = [&loaded, options](const Backend& backend) {
-    return check_backend(backend, loaded.model, options);
+    return check_backend(backend, loaded.model, options, loaded.device_bytes);
   };
   if (made.check_device(*loaded.backend).ok()) return {};
   loaded.backend.reset();
@@ -263,9 +268,10 @@ Status refuse_twin(const std::string& backend) {
                "verify` only; use --backend cpu"};
 }
 
-Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal) {
+Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal,
+                                          std::int64_t device_bytes) {
   FT_TRY(refuse_twin(choice.backend));
-  FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal));
+  FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal, device_bytes));
   FT_ASSIGN(const std::string texts, text_directory(choice.directory));
   FT_TRY(load_text(texts, *loaded));
   return loaded;

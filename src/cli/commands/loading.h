@@ -32,6 +32,7 @@ struct LoadedModel {
   MemoryPlan plan;                                // of serve
   std::int64_t max_pixels = 0;                    // of a resized image; 0: the default
   double load_ms = 0;                             // so far; packing by the engine is added later
+  std::int64_t device_bytes = 0;                  // a GPU's memory for several models; 0: what is free
   std::string backend_problem;                    // why --backend auto did not take the GPU
   BackendOptions backend_options;                 // with which the backend was made
   std::string calibration;                        // --calibration, the source of `costs`
@@ -40,8 +41,10 @@ struct LoadedModel {
 };
 
 /// Loads everything for run, chat and bench. A missing template is allowed, since --raw skips it. The later
-/// packing draws its progress on `terminal`, if any, which must outlive the backend.
-Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal = nullptr);
+/// packing draws its progress on `terminal`, if any, which must outlive the backend. `device_bytes`:
+/// LoadedModel::device_bytes.
+Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal = nullptr,
+                                          std::int64_t device_bytes = 0);
 /// The same, but a model without tokenizer.json is allowed; its prompts are token ids.
 Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice,
                                                            Terminal* terminal = nullptr);

@@ -13,5 +13,7 @@ inline constexpr const char* kUnknownModel = "MODEL";
 /// Id and context of the first model that the server lists, or an error that says why there is none: kBusy
 /// while it loads, kUnsupported if it is not a server of models.
 Status ask_served_model(const server::Client& client, ConnectionFacts& facts);
+/// The same of the model that is called `name`, after ask_served_model(); kInvalid if the server lacks it.
+Status choose_served_model(const server::Client& client, const std::string& name, ConnectionFacts& facts);
 
 }  // namespace ft::cli

@@ -17,6 +17,7 @@
 #include "cli/commands/answering.h"
 #include "cli/commands/packed_weights_folder.h"
 #include "hub/web_file.h"
+#include "sched/admission.h"
 #include "server/auth.h"
 #include "server/ui_asset.h"
 
@@ -74,6 +75,19 @@ void add_cache_flags(FlagSet& flags, ServeOptions& serve) {
             "a state serves only the key that created it");
 }
 
+void add_several_flags(FlagSet& flags, ServeOptions& serve) {
+  flags
+      .add_list(
+          "models", "DIR|NAME,NAME|all", appends_text(serve.models),
+          "Serve several models: those of a folder, these names of `foretoken models`, or all of them. A "
+          "request's `model` chooses; without one, the first answers. Each is loaded at its first request "
+          "in a process of its own (repeatable)")
+      .setting = false;
+  flags.add("idle-minutes", "N", reads_int(serve.idle_minutes, 0, 1 << 20),
+            "Of several models: unload one that was not used for so long (default 30); 0: only when another "
+            "needs its memory");
+}
+
 void add_key_flags(FlagSet& flags, ServeOptions& serve) {
   flags
       .add_list("api-key", "KEY", appends_key(serve.api_keys),
@@ -105,7 +119,9 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
   flags.add_list("allow-host", "HOST", appends_text(serve.hosts),
                  "Accept this name in a request's Host header, such as the name that a proxy passes on "
                  "(repeatable). localhost and addresses of this machine are always accepted");
-  flags.add_list("alias", "NAME", appends_text(serve.aliases), "Another name for the model (repeatable)");
+  add_several_flags(flags, serve);
+  flags.add_list("alias", "NAME", appends_text(serve.aliases),
+                 "Another name for the model; of several models NAME=MODEL (repeatable)");
   flags.add_switch("any-model", serve.any_model, "Accept every model name (default: refuse unknown names)");
   flags.add_switch("strict-fields", serve.strict_fields,
                    "Refuse requests with unknown fields (default: name them in the answer's X-Unknown-Fields "
@@ -204,6 +220,29 @@ Result<CacheTierOptions> cache_folder(const LoadedModel& loaded, const ServeOpti
   return folder;
 }
 
+/// What one of several models takes where that is open: room for a few conversations of an agent and their
+/// cache, or less where memory is short. The rest is left to the others.
+MemoryAsk modest(MemoryAsk ask, const LoadedModel& loaded, const DecoderOptions& options) {
+  constexpr int kFewSlots = 4;
+  constexpr std::int64_t kAgentContext = 32768, kPrompts = 4;
+  const bool opens_cache = ask.cache_bytes < 0;
+  const auto planned = [&](const MemoryAsk& one) {
+    const MemoryPlan plan = plan_memory(*loaded.backend, loaded.model, options, one);
+    const std::int64_t few = std::min(plan.cache_bytes, kPrompts * plan.prompt_bytes);
+    return MemoryAsk{plan.slots, plan.context, opens_cache ? few : one.cache_bytes, one.limit_bytes,
+                     one.weights_mapped};
+  };
+  MemoryAsk roomy = ask;
+  if (ask.slots == 0) roomy.slots = kFewSlots;
+  if (ask.context == 0) roomy.context = std::min(loaded.model.facts.context, kAgentContext);
+  roomy = planned(roomy);
+  DecoderOptions taken = options;
+  taken.slots = roomy.slots, taken.context = roomy.context, taken.cache_bytes = roomy.cache_bytes;
+  const std::int64_t limit = memory_limit(*loaded.backend, loaded.model, ask.limit_bytes);
+  const bool fits = limit == 0 || memory_needed(*loaded.backend, loaded.model, taken).total() <= limit;
+  return fits ? roomy : planned(ask);
+}
+
 /// Takes the backend on which the least that was asked for fits, and divides its memory.
 Status settle_memory(LoadedModel& loaded, const ServeOptions& choice, EngineOptions& options) {
   constexpr int kMegabyte = 20;
@@ -217,6 +256,11 @@ Status settle_memory(LoadedModel& loaded, const ServeOptions& choice, EngineOpti
   FT_ASSIGN(least.context, choose_context(ask.context, loaded.model));
   FT_TRY(settle_backend(loaded, least));
   ask.weights_mapped = maps_weights(loaded);
+  if (choice.shared) {
+    const bool on_device = loaded.backend->limits(loaded.model.target.layout()).memory_bytes > 0;
+    ask.limit_bytes = on_device ? choice.shared->device_bytes : choice.shared->machine_bytes;
+    ask = modest(ask, loaded, options.decoder);
+  }
   const MemoryPlan plan = plan_memory(*loaded.backend, loaded.model, options.decoder, ask);
   options.decoder.slots = plan.slots;
   options.decoder.context = plan.context;
@@ -226,7 +270,8 @@ Status settle_memory(LoadedModel& loaded, const ServeOptions& choice, EngineOpti
   return {};
 }
 
-Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice) {
+Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice,
+                                                     const Planned& planned) {
   if (!choice.lookup_memory.empty() && choice.lookup_memory_mb == 0) {
     return Error{Code::kInvalid, "--lookup-memory needs --lookup-memory-mb 1 or more"};
   }
@@ -234,6 +279,7 @@ Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const 
   options.decoder.max_pixels = loaded.max_pixels;
   options.decoder.recall_bytes = static_cast<std::int64_t>(choice.lookup_memory_mb) << 20;
   FT_TRY(settle_memory(loaded, choice, options));
+  if (planned) FT_TRY(planned(memory_needed(*loaded.backend, loaded.model, options.decoder), loaded.plan));
   options.recall_file = recall_file_options(loaded.model, choice.lookup_memory);
   options.queue = static_cast<std::size_t>(choice.queue);
   options.cache_share = choice.cache_share == "keys"   ? CacheShare::kKeys

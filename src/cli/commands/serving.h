@@ -2,7 +2,9 @@
 // screen.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,11 @@
 #include "server/options.h"
 
 namespace ft::cli {
+
+/// Of a process that serves one of several models (cli/commands/behind_front.h).
+struct SharedMemory {
+  std::int64_t machine_bytes = 0, device_bytes = 0;  // for all models together; 0: unknown
+};
 
 struct ServeOptions {
   std::string host = "127.0.0.1";
@@ -39,6 +46,9 @@ struct ServeOptions {
   bool any_model = false, log_json = false, log_polls = false, image_urls = false, strict_fields = false;
   DrafterKind drafter = DrafterKind::kAuto;
   int depth = -1;
+  std::vector<std::string> models;  // several: folders, names or all; empty: --model alone
+  int idle_minutes = 30;            // of several models
+  std::optional<SharedMemory> shared;
 };
 
 /// The drafters' folders go to `model`.
@@ -59,7 +69,10 @@ ConnectionFacts connection_of(const api::ModelInfo& model_info, const std::strin
 
 /// Chooses slots, context and cache where they are open: sets loaded.context and loaded.plan. Adds the
 /// packing time to load_ms.
-Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice);
+/// `planned` is called before memory is taken; its error ends the start.
+using Planned = std::function<Status(const MemoryReport& needed, const MemoryPlan& plan)>;
+Result<std::unique_ptr<Engine>> start_serving_engine(LoadedModel& loaded, const ServeOptions& choice,
+                                                     const Planned& planned = {});
 
 std::shared_ptr<const api::ModelInfo> what_is_served(const LoadedModel& loaded, const Engine& engine,
                                                      const ServeOptions& choice,

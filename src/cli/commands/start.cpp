@@ -41,8 +41,8 @@ struct StartOptions {
 
 constexpr int kLeft = 130;  // Ctrl-C, q or the end of input at a question
 constexpr const char* kModelHelp =
-    "A verified model passed `foretoken verify` here. A head drafts faster than lookup; neither changes an "
-    "answer.";
+    "Speeds are estimates from the memory's read speed, without a GPU. A verified model passed `foretoken "
+    "verify` here. Drafts change the speed of an answer, never the answer.";
 constexpr const char* kModeHelp = "A guard restores the fans when the server ends, however it ends.";
 constexpr const char* kWhereHelp = "All three talk to the same engine; Ctrl-C ends the server.";
 
@@ -127,7 +127,8 @@ Status ask_model(const StartOptions& options, Menu& menu, StartRequest& request,
   const Machine machine = read_machine();
   FT_ASSIGN(const Library library, read_library(options.folders));
   const Room room = room_here();
-  const std::vector<ModelOffer> offers = offer_models(library, room.bytes);
+  const std::vector<ModelOffer> offers =
+      offer_models(library, room.bytes, probe_read_bandwidth(machine.logical_cores));
   const std::string title = fmt::format(
       "1 of 2  A model    {} free of {}, {} threads", bytes_text(static_cast<double>(machine.free_bytes())),
       bytes_text(static_cast<double>(machine.memory_total)), machine.logical_cores);

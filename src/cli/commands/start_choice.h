@@ -29,11 +29,17 @@ struct ModelOffer {
   std::string name;  // as --model or pull takes it
   std::int64_t bytes = 0;
   std::string text;
+  double speed = 0;  // tokens/s, drafted, an estimate
 };
 
-/// The models that run and fit first, then those that may be fetched, then "another one". `free_bytes`: of
-/// memory.
-std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_bytes);
+/// Tokens/s that a model may reach on this machine, an estimate: decoding reads `token_bytes` for a token at
+/// about three quarters of the memory's read speed (bench/results). 0: the read speed is unknown.
+double expected_speed(std::int64_t token_bytes, double read_gb_per_s);
+
+/// The models that run and fit first, the fastest first, then those that may be fetched, then "another one".
+/// `free_bytes`: of memory. `read_gb_per_s`: of memory, measured; 0: unknown, and the order is that of tiers.
+std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_bytes,
+                                     double read_gb_per_s = 0);
 /// With headings before the kinds.
 std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers);
 /// Memory that a model of this size takes while it runs, about.

@@ -46,5 +46,18 @@ TEST(StartChoice, WithoutAModelWhatTheMenuOffersFirstIsFetched) {
   }
 }
 
+TEST(StartChoice, OffersAreSortedByTheirExpectedSpeedAndSayThatItIsAnEstimate) {
+  EXPECT_DOUBLE_EQ(expected_speed(3'000'000'000, 40), 10);
+  EXPECT_EQ(expected_speed(3'000'000'000, 0), 0);
+  const std::vector<ModelOffer> offers = offer_models({}, 200 * kGb, 40);
+  ASSERT_GE(offers.size(), 2U);
+  for (std::size_t i = 1; i < offers.size() && offers[i].kind == ModelOffer::Kind::kPull; ++i)
+    EXPECT_GE(offers[i - 1].speed, offers[i].speed);
+  EXPECT_NE(offers.front().text.find("drafted (estimate)"), std::string::npos) << offers.front().text;
+  EXPECT_NE(offers.front().text.find("includes MTP head"), std::string::npos);
+  EXPECT_EQ(offer_models({}, 200 * kGb).front().text.find("tokens/s"), std::string::npos)
+      << "nothing is said of a speed that is unknown";
+}
+
 }  // namespace
 }  // namespace ft::cli::start_choice_test

@@ -18,6 +18,7 @@ std::vector<Command> all_commands() {
   commands.push_back(serve_command());
   commands.push_back(connect_command());
   commands.push_back(launch_command());
+  commands.push_back(status_command());
   commands.push_back(bench_command());
   commands.push_back(bench_decode_command());
   commands.push_back(bench_kernels_command());

@@ -19,6 +19,7 @@ Command chat_command();
 Command serve_command();
 Command connect_command();
 Command launch_command();
+Command status_command();
 Command bench_command();
 Command bench_decode_command();
 Command bench_kernels_command();

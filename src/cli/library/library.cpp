@@ -67,6 +67,15 @@ Result<Library> read_library(const std::vector<std::string>& extra) {
   return library;
 }
 
+std::vector<KnownModel> models_below(const std::string& folder) {
+  hub::ScanPlaces places;
+  places.folders = {folder};
+  const hub::Scan found = hub::scan_models(places, [] { return false; });  // bounded by its entries
+  std::vector<KnownModel> models;
+  for (const hub::FoundModel& model : found.models) models.push_back(known(model));
+  return models;
+}
+
 Result<KnownModel> find_known(const std::string& name) {
   if (const auto shipped = find_shipped_model(); shipped && name == shipped->name) return known(*shipped);
   FT_ASSIGN(const hub::Scan found, scan({}));

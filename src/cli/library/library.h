@@ -26,6 +26,9 @@ struct Library {
 /// Every model, with its tier; the shipped one is the last. `extra`: further folders to search.
 Result<Library> read_library(const std::vector<std::string>& extra = {});
 
+/// The models below a folder, with their tier.
+std::vector<KnownModel> models_below(const std::string& folder);
+
 /// The model that `name` names: the shipped one, ORG/NAME[@REVISION], or the end of a known name. kNotFound
 /// holds the `pull` command; kInvalid lists several that fit.
 Result<KnownModel> find_known(const std::string& name);

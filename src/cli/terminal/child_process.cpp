@@ -74,8 +74,8 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 }
 
 /// In the child between fork and exec: system calls only.
-[[noreturn]] void exec_child(const ChildOptions& options, char** arguments, char** environment, int out,
-                             int err, int failure) {
+[[noreturn]] void exec_child(const ChildOptions& options, char** arguments, char** environment, int in,
+                             int out, int err, int failure) {
   for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
   if (options.background) {
     ::setpgid(0, 0);
@@ -83,9 +83,9 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
 #endif
     const int none = ::open("/dev/null", O_RDWR);
-    ::dup2(none, STDIN_FILENO);
+    ::dup2(in >= 0 ? in : none, STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);
-    ::dup2(err >= 0 ? err : none, STDERR_FILENO);
+    if (!options.shares_errors) ::dup2(err >= 0 ? err : none, STDERR_FILENO);
   }
   ::execve(options.program.c_str(), arguments, environment);
   const int number = errno;
@@ -129,10 +129,11 @@ Result<ChildProcess> ChildProcess::start(const ChildOptions& options) {
   std::vector<std::string> words = options.arguments, variables = environment_of(options);
   words.insert(words.begin(), options.program.substr(options.program.rfind('/') + 1));
   const std::vector<char*> arguments = pointers(words), environment = pointers(variables);
-  Pipe failure, out;
-  if (!failure.open() || (options.background && !out.open())) {
+  Pipe failure, out, in;
+  const bool takes_input = options.background && options.takes_input;
+  if (!failure.open() || (options.background && !out.open()) || (takes_input && !in.open())) {
     const Error error{Code::kIo, fmt::format("no pipe for {}: {}", options.program, std::strerror(errno))};
-    failure.close();
+    for (Pipe* pipe : {&failure, &out, &in}) pipe->close();
     return error;
   }
   const int err = options.background && !options.log.empty()
@@ -140,29 +141,35 @@ Result<ChildProcess> ChildProcess::start(const ChildOptions& options) {
                       : -1;
   const pid_t pid = ::fork();
   if (pid == 0)
-    exec_child(options, const_cast<char**>(arguments.data()), const_cast<char**>(environment.data()),
+    exec_child(options, const_cast<char**>(arguments.data()), const_cast<char**>(environment.data()), in.read,
                out.write, err, failure.write);
   const int forked = errno;
   if (err >= 0) ::close(err);
   ::close(std::exchange(failure.write, -1));
   if (out.write >= 0) ::close(std::exchange(out.write, -1));
+  if (in.read >= 0) ::close(std::exchange(in.read, -1));
   int number = 0;
   const bool failed = pid < 0 || ::read(failure.read, &number, sizeof number) == sizeof number;
   failure.close();
-  if (!failed) return ChildProcess(pid, out.read);
+  if (!failed) return ChildProcess(pid, out.read, in.write);
   if (pid > 0) ::waitpid(pid, nullptr, 0);
   out.close();
+  in.close();
   if (pid < 0) number = forked;
   return Error{number == ENOENT ? Code::kNotFound : Code::kIo,
                fmt::format("{} cannot be started: {}", options.program, std::strerror(number))};
 }
 
 ChildProcess::ChildProcess(ChildProcess&& other) noexcept
-    : pid_(std::exchange(other.pid_, -1)), out_(std::exchange(other.out_, -1)), status_(other.status_) {}
+    : pid_(std::exchange(other.pid_, -1)),
+      out_(std::exchange(other.out_, -1)),
+      in_(std::exchange(other.in_, -1)),
+      status_(other.status_) {}
 
 ChildProcess& ChildProcess::operator=(ChildProcess&& other) noexcept {
   std::swap(pid_, other.pid_);
   std::swap(out_, other.out_);
+  std::swap(in_, other.in_);
   std::swap(status_, other.status_);
   return *this;
 }
@@ -171,6 +178,7 @@ ChildProcess::~ChildProcess() {
   constexpr double kGraceS = 5;
   if (pid_ > 0 && out_ >= 0) stop(kGraceS);
   if (out_ >= 0) ::close(out_);
+  if (in_ >= 0) ::close(in_);
 }
 
 /// True once it has ended; `block` waits for that.
@@ -207,6 +215,19 @@ std::optional<std::string> ChildProcess::first_line(const volatile bool& stop) {
     if (const std::size_t end = text.find('\n'); end != std::string::npos) return text.substr(0, end);
   }
   return {};
+}
+
+void ChildProcess::tell(std::string_view text) const {
+  while (in_ >= 0 && !text.empty()) {
+    const ssize_t sent = ::write(in_, text.data(), text.size());
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent <= 0) return;
+    text.remove_prefix(static_cast<std::size_t>(sent));
+  }
+}
+
+void ChildProcess::signal(int number) {
+  if (!ended(false)) ::kill(pid_, number);
 }
 
 void ChildProcess::stop(double grace_s) {

@@ -6,6 +6,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <sys/types.h>
 #include <utility>
 #include <vector>
@@ -20,7 +21,9 @@ struct ChildOptions {
   std::vector<std::pair<std::string, std::string>> variables;  // added to the environment, or replaced
   std::vector<std::string> removed;                            // from the environment
   bool background = false;
-  std::string log;  // of a background program: the file of its stderr; empty: none
+  std::string log;             // of a background program: the file of its stderr; empty: none
+  bool shares_errors = false;  // a background program: its stderr is ours
+  bool takes_input = false;    // a background program: its stdin is a pipe, which ends with this program
 };
 
 class ChildProcess {
@@ -39,13 +42,19 @@ class ChildProcess {
   std::optional<std::string> first_line(const volatile bool& stop);
   /// SIGTERM, and SIGKILL after `grace_s` seconds.
   void stop(double grace_s);
+  /// Reads a background program's stdout.
+  int output() const { return out_; }
+  /// Writes to its stdin; a program that has ended does not read.
+  void tell(std::string_view text) const;
+  void signal(int number);
 
  private:
-  explicit ChildProcess(pid_t pid, int out) : pid_(pid), out_(out) {}
+  ChildProcess(pid_t pid, int out, int in) : pid_(pid), out_(out), in_(in) {}
   bool ended(bool block);
 
   pid_t pid_;
   int out_;  // reads its stdout; -1: it has ours
+  int in_;   // writes its stdin; -1: it has none
   std::optional<int> status_;
 };
 
