@@ -75,8 +75,9 @@ struct Streams {
   double hard;           // chance that a draft of a hard stretch is right
   bool answers = false;  // each stretch is a request
   int stretch = kStretch;
+  bool wrong = false;  // every stretch is hard
 
-  bool easy(int slot, int token) const { return (token + slot * apart) / stretch % 2 == 0; }
+  bool easy(int slot, int token) const { return !wrong && (token + slot * apart) / stretch % 2 == 0; }
   double right(int slot, int token, int position) const {
     constexpr double kEasy[] = {0.93, 0.86, 0.75, 0.7};
     return easy(slot, token) ? kEasy[std::min(position, 3)] : hard;
@@ -89,7 +90,7 @@ struct Pace {
 };
 
 Pace chosen_paces(const Machine& machine, const Streams& streams, unsigned seed) {
-  const int most = 6 * streams.stretch;
+  const int most = std::max(6 * streams.stretch, 1200);
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> unit(0, 1);
   std::normal_distribution<double> late(0, machine.noise);
@@ -168,9 +169,11 @@ TEST(BatchPlanner, IsNearTheBestDepthOfEachStretchAndNeverBelowPlainDecoding) {
     for (const int slots : {1, 4, 8, 32}) {
       for (const double hard : {0.0, 0.3}) {
         const Streams streams{slots, 0, hard, false};
-        const double pace = chosen_pace(machine, streams, 1);
-        const double near = slots < 32 ? 0.95 : 0.93;  // a slot of many may lose little by its probes
-        EXPECT_GE(pace, near * best_pace(machine, streams)) << machine.name << ", " << slots << ", " << hard;
+        const unsigned seeds =
+            slots < 32 ? 1 : 3;  // what the plan finds out by chance weighs more in few rounds
+        double pace = 0;
+        for (unsigned seed = 1; seed <= seeds; ++seed) pace += chosen_pace(machine, streams, seed) / seeds;
+        EXPECT_GE(pace, 0.95 * best_pace(machine, streams)) << machine.name << ", " << slots << ", " << hard;
         EXPECT_GE(pace, 0.98 * plain_pace(machine, slots)) << machine.name << ", " << slots << ", " << hard;
       }
     }
@@ -199,11 +202,28 @@ TEST(BatchPlanner, RequestsOfEasyAndHardTextsInTurnAreNearTheBestDepthOfEach) {
 TEST(BatchPlanner, ShortAnswersOfWrongDraftsAfterRightOnesLoseLittle) {
   for (const Machine& machine : machines()) {
     for (const int slots : {8, 32}) {
-      double pace = 0;
-      constexpr int kSeeds = 3;
-      for (unsigned seed = 1; seed <= kSeeds; ++seed)
-        pace += chosen_paces(machine, {slots, 0, 0, true, 60}, seed).hard / kSeeds;
+      const double pace = chosen_paces(machine, {slots, 0, 0, true, 60}, 1).hard;
       EXPECT_GE(pace, 0.975 * plain_pace(machine, slots)) << machine.name << ", " << slots;
+    }
+  }
+}
+
+TEST(BatchPlanner, ShortAnswersOfWrongDraftsOneAfterAnotherAreAsFastAsPlainDecoding) {
+  for (const Machine& machine : machines()) {
+    for (const int slots : {1, 4, 8, 32}) {
+      const double pace = chosen_pace(machine, {slots, 0, 0, true, 32, true}, 1);
+      EXPECT_GE(pace, 0.98 * plain_pace(machine, slots)) << machine.name << ", " << slots;
+    }
+  }
+}
+
+TEST(BatchPlanner, ShortAnswersOfEasyAndHardTextsInTurnNeverFallBelowPlainDecoding) {
+  for (const Machine& machine : machines()) {
+    for (const int slots : {1, 4, 8, 32}) {
+      for (const int apart : {0, 13}) {
+        const double pace = chosen_pace(machine, {slots, apart, 0, true, 32}, 1);
+        EXPECT_GE(pace, 0.98 * plain_pace(machine, slots)) << machine.name << ", " << slots << ", " << apart;
+      }
     }
   }
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/json.h"
 
@@ -32,13 +33,33 @@ Json parameters(Json properties, Json required) {
   return Json{{"type", "object"}, {"properties", std::move(properties)}, {"required", std::move(required)}};
 }
 
+/// The members that a value of a parameter requires.
+using Needs = std::vector<std::pair<const char*, Json>>;
+
+/// Adds to `parameters` what a call requires by the value of `selector`; the programs that run these tools
+/// fail without it.
+void require_by(Json& parameters, const char* selector, const Needs& needs) {
+  std::vector<Json> others = parameters["properties"][selector]["enum"];
+  Json branches = Json::array();
+  for (const auto& [value, required] : needs) {
+    branches.push_back(
+        Json{{"properties", {{selector, {{"enum", Json::array({value})}}}}}, {"required", required}});
+    std::erase(others, Json(value));
+  }
+  if (!others.empty()) branches.push_back(Json{{"properties", {{selector, {{"enum", std::move(others)}}}}}});
+  parameters["anyOf"] = std::move(branches);
+}
+
 Json bash() {
+  Json taken = parameters({{"command", of("string", "The command to run; required unless restart is true")},
+                           {"restart", of("boolean", "True to start the session again")}},
+                          Json::array());
+  taken["anyOf"] =
+      Json::array({Json{{"required", {"command"}}},
+                   Json{{"properties", {{"restart", {{"const", true}}}}}, {"required", {"restart"}}}});
   return Json{{"name", "bash"},
               {"description", "Run a command in a bash session that keeps its state between calls."},
-              {"parameters",
-               parameters({{"command", of("string", "The command to run; required unless restart is true")},
-                           {"restart", of("boolean", "True to start the session again")}},
-                          Json::array())}};
+              {"parameters", std::move(taken)}};
 }
 
 Json text_editor(std::string_view date) {
@@ -58,29 +79,40 @@ Json text_editor(std::string_view date) {
                        ? "For str_replace: the text to put in its place; for insert: the text"
                        : "For insert: the text");
   properties["view_range"] = integers(2, "For view: the first and the last line; -1: the end of the file");
+  Json taken = parameters(std::move(properties), {"command", "path"});
+  require_by(
+      taken, "command",
+      {{"create", {"file_text"}}, {"str_replace", {"old_str"}}, {"insert", {"insert_line", inserted}}});
   return Json{{"name", older ? "str_replace_editor" : "str_replace_based_edit_tool"},
               {"description", "View, create and edit text files."},
-              {"parameters", parameters(std::move(properties), {"command", "path"})}};
+              {"parameters", std::move(taken)}};
 }
 
 Json memory() {
+  Json taken = parameters(
+      {{"command", one_of({"view", "create", "str_replace", "insert", "delete", "rename"}, "What to do")},
+       {"path", of("string", "The path in /memories; for every command except rename")},
+       {"view_range", integers(2, "For view: the first and the last line")},
+       {"file_text", of("string", "For create: the text of the file")},
+       {"old_str", of("string", "For str_replace: the text to replace")},
+       {"new_str", of("string", "For str_replace: the text to put in its place")},
+       {"insert_line", of("integer", "For insert: the line after which to insert")},
+       {"insert_text", of("string", "For insert: the text")},
+       {"old_path", of("string", "For rename: the path now")},
+       {"new_path", of("string", "For rename: the new path")}},
+      {"command"});
+  require_by(taken, "command",
+             {{"view", {"path"}},
+              {"create", {"path", "file_text"}},
+              {"str_replace", {"path", "old_str", "new_str"}},
+              {"insert", {"path", "insert_line", "insert_text"}},
+              {"delete", {"path"}},
+              {"rename", {"old_path", "new_path"}}});
   return Json{
       {"name", "memory"},
       {"description",
        "Keep files in the folder /memories between conversations. View the folder before you begin a task."},
-      {"parameters",
-       parameters({{"command",
-                    one_of({"view", "create", "str_replace", "insert", "delete", "rename"}, "What to do")},
-                   {"path", of("string", "The path in /memories; for every command except rename")},
-                   {"view_range", integers(2, "For view: the first and the last line")},
-                   {"file_text", of("string", "For create: the text of the file")},
-                   {"old_str", of("string", "For str_replace: the text to replace")},
-                   {"new_str", of("string", "For str_replace: the text to put in its place")},
-                   {"insert_line", of("integer", "For insert: the line after which to insert")},
-                   {"insert_text", of("string", "For insert: the text")},
-                   {"old_path", of("string", "For rename: the path now")},
-                   {"new_path", of("string", "For rename: the new path")}},
-                  {"command"})}};
+      {"parameters", std::move(taken)}};
 }
 
 Json computer(std::string_view date, const Json& tool) {
@@ -106,6 +138,18 @@ Json computer(std::string_view date, const Json& tool) {
     properties["duration"] = of("number", "For hold_key and wait: seconds");
   }
   if (zoom) properties["region"] = integers(4, "For zoom: x and y of two opposite corners");
+  Json taken = parameters(std::move(properties), {"action"});
+  Needs needs{{"key", {"text"}}, {"type", {"text"}}, {"mouse_move", {"coordinate"}}};
+  if (newer) {
+    needs.insert(needs.end(), {{"left_click_drag", {"start_coordinate", "coordinate"}},
+                               {"scroll", {"coordinate", "scroll_direction", "scroll_amount"}},
+                               {"hold_key", {"text", "duration"}},
+                               {"wait", {"duration"}}});
+  } else {
+    needs.push_back({"left_click_drag", {"coordinate"}});
+  }
+  if (zoom) needs.push_back({"zoom", {"region"}});
+  require_by(taken, "action", needs);
   const auto pixels = [&](const char* name) {
     const Json size = tool.value(name, Json());
     return size.is_number_integer() ? write_json(size) : std::string("an unknown number of");
@@ -116,7 +160,7 @@ Json computer(std::string_view date, const Json& tool) {
        fmt::format("Use the mouse and the keyboard of a screen, and take screenshots. The screen is {} "
                    "pixels wide and {} pixels high.",
                    pixels("display_width_px"), pixels("display_height_px"))},
-      {"parameters", parameters(std::move(properties), {"action"})}};
+      {"parameters", std::move(taken)}};
 }
 
 }  // namespace

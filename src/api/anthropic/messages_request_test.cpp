@@ -314,6 +314,25 @@ TEST(MessagesRequest, ToolsThatTheClientRunsHaveTheirParameters) {
   EXPECT_EQ(call->notes.skipped.size(), 2U);
 }
 
+TEST(MessagesRequest, ToolsThatTheClientRunsRequireWhatTheirCommandsNeed) {
+  const Result<GenerateParams> call = read(R"(,"tools":[{"type":"bash_20250124","name":"bash"},
+      {"type":"text_editor_20250728","name":"edit"},{"type":"memory_20250818","name":"memory"},
+      {"type":"computer_20250124","name":"computer","display_width_px":8,"display_height_px":6}])");
+  ASSERT_TRUE(call.ok()) << call.error().message;
+  const Json tools = Json::parse(call->tools);
+  const auto branches = [&](std::size_t i) { return tools[i]["function"]["parameters"]["anyOf"]; };
+  EXPECT_EQ(branches(0).dump(),
+            R"([{"required":["command"]},{"properties":{"restart":{"const":true}},"required":["restart"]}])");
+  EXPECT_EQ(branches(1)[0].dump(),
+            R"({"properties":{"command":{"enum":["create"]}},"required":["file_text"]})");
+  EXPECT_EQ(branches(1).back().dump(), R"({"properties":{"command":{"enum":["view"]}}})");
+  EXPECT_EQ(branches(2).back().dump(),
+            R"({"properties":{"command":{"enum":["rename"]}},"required":["old_path","new_path"]})");
+  std::size_t values = 0;  // each once
+  for (const Json& branch : branches(3)) values += branch["properties"]["action"]["enum"].size();
+  EXPECT_EQ(values, tools[3]["function"]["parameters"]["properties"]["action"]["enum"].size());
+}
+
 TEST(MessagesRequest, AnEffortIsOneOfTheApi) {
   EXPECT_EQ(read(R"(,"output_config":{"effort":"high"},"thinking":{"type":"adaptive"})")->effort, "high");
   EXPECT_EQ(field_of(R"(,"output_config":{"effort":"huge"})"), "output_config.effort");
