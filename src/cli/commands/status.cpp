@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct StatusOptions {
   OutputOptions output;
   std::string url, api_key;
 };
@@ -49,7 +49,7 @@ std::string table(const Json& list) {
   return table_text(rows) + problems;
 }
 
-Result<int> work(const Options& options, Terminal& terminal) {
+Result<int> run_status(const StatusOptions& options, Terminal& terminal) {
   ConnectionFacts facts{options.url, "", 0, options.api_key};
   if (options.url.empty()) {
     FT_ASSIGN(const ConnectionFacts usual, usual_connection());
@@ -73,7 +73,7 @@ Result<int> work(const Options& options, Terminal& terminal) {
 }  // namespace
 
 Command status_command() {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<StatusOptions>();
   Command command;
   command.name = "status";
   command.summary = "Show the models of a running server: loaded or not, memory, requests";
@@ -85,7 +85,7 @@ Command status_command() {
                     "Address of the server (default: the settings of `serve`, else http://127.0.0.1:8080)");
   command.flags.add("api-key", "KEY", reads_text(options->api_key),
                     "API key of the server (default without --url: the key in the settings of `serve`)");
-  return bind_options(std::move(command), std::move(options), work);
+  return bind_options(std::move(command), std::move(options), run_status);
 }
 
 }  // namespace ft::cli
