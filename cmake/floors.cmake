@@ -25,7 +25,7 @@ target_compile_options(ft_options INTERFACE -ffile-prefix-map=${CMAKE_SOURCE_DIR
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(ft_options INTERFACE -Wno-restrict)
 endif()
-# In a group of sources, g++ takes each for a header, where a type that uses an anonymous namespace is an error.
+# g++ takes each source of a group for a header, where it warns about types that use an anonymous namespace.
 if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(ft_options INTERFACE -Wno-subobject-linkage)
 endif()
