@@ -20,6 +20,9 @@ import unittest
 import urllib.error
 import urllib.request
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from free_port import free_port  # noqa: E402
+
 PROGRAM = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build/release/foretoken").resolve()
 
 # What every stand-in does: writes what it was given, asks the server, follows orders in its first argument.
@@ -53,12 +56,6 @@ URLS = {
     "aider": 'os.environ["OPENAI_API_BASE"].removesuffix("/v1")',
     "open-webui": 'os.environ["OPENAI_API_BASE_URL"].removesuffix("/v1")',
 }
-
-
-def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 class Launching(unittest.TestCase):

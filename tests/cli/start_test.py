@@ -12,7 +12,6 @@ import re
 import select
 import shutil
 import signal
-import socket
 import struct
 import subprocess
 import sys
@@ -22,8 +21,9 @@ import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/hub"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/hub")]
 from fake_hub import FakeHub  # noqa: E402
+from free_port import free_port  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 SHIPPED = ROOT / "assets/qwen3.5-tiny"
@@ -327,8 +327,7 @@ class Paths(StartTest):
         self.assertEqual(json.loads(self.memory.read_text())["where"], "page")
 
     def test_the_settings_of_a_client_are_those_that_serve_resolved(self):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         config = self.folder / ".config/foretoken/config.toml"
         config.parent.mkdir(parents=True)
         config.write_text(f'[serve]\nport = {port}\napi-key = ["from-the-file"]\nalias = ["mine"]\ncontext = 2048\n')

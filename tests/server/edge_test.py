@@ -13,7 +13,9 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.dirname(HERE)]
+from free_port import free_port  # noqa: E402
 from http_test import WithServer  # noqa: E402
 from raw_client import Client  # noqa: E402
 from server_process import START_S, STOP_S, Server, program  # noqa: E402
@@ -270,8 +272,7 @@ class Log(unittest.TestCase):
 
 class Streams(unittest.TestCase):
     def test_closed_standard_streams_do_not_become_sockets(self):
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            port = free.getsockname()[1]
+        port = free_port()
         shell = f'exec "$0" serve --port {port} <&- >&- 2>&-'
         process = subprocess.Popen(["bash", "-c", shell, program()],
                                    env={"FORETOKEN_COSTS": "measure", **os.environ})
