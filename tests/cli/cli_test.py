@@ -24,6 +24,7 @@ from fcntl import ioctl
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "assets" / "qwen3.5-tiny"
 PROGRAM = None
+FULL = "FORETOKEN_FULL" in os.environ
 TIMEOUT_S = 300
 
 
@@ -32,7 +33,7 @@ class CliTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretoken-cli-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.environment = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "TERM": "dumb",
-                            "FORETOKEN_COSTS": "measure"}
+                            "FORETOKEN_COSTS": "measure", "FORETOKEN_THREADS": "1"}
 
     def run_program(self, *arguments, given=b"", **environment):
         return subprocess.run([PROGRAM, *arguments], input=given, capture_output=True, timeout=TIMEOUT_S, check=False,
@@ -283,7 +284,7 @@ class Work(CliTest):
         plain = self.expect_json(0, "run", *sampled, "--drafter", "none")
         self.assertFalse(plain["speculation"]["engaged"])
         for extra in (("--drafter", "mtp", "--depth", "3"), ("--drafter", "lookup"), ("--depth", "8"),
-                      ("--threads", "1")):
+                      ("--threads", "2")):
             self.assertEqual(self.expect_json(0, "run", *sampled, *extra)["token_ids"], plain["token_ids"], extra)
         other = self.expect_json(0, "run", *sampled[:-1], "6", "--drafter", "none")
         self.assertNotEqual(other["token_ids"], plain["token_ids"], "another seed")
@@ -401,7 +402,8 @@ class Work(CliTest):
 
     def test_keys_and_values_of_8_bits_take_less_and_drafts_still_change_nothing(self):
         narrow = ("--kv-bits", "8")
-        report = self.expect_json(0, "verify", "--prompts", "1", "--tokens", "3", "--threads", "1", *narrow)
+        model = () if FULL else ("--model", str(ROOT / "tests" / "golden" / "odd"))
+        report = self.expect_json(0, "verify", "--prompts", "1", "--tokens", "3", *model, *narrow)
         self.assertTrue(report["identical"] and report["complete"])
         self.assertIn("8-bit keys and values", report["backend"])
         wide, small = (self.expect_json(0, "inspect", "--context", "4096", *bits)["memory"] for bits in ((), narrow))

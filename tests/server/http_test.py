@@ -377,6 +377,7 @@ class Leaving(WithServer):
             slow.post("/v1/chat/completions", body)
             self.assertTrue(self.eventually(lambda: self.metric("foretoken_requests_paused") == 1, 60))
             self.assertEqual(self.ask("/v1/chat/completions", chat(max_tokens=20))[0], 200)
+            slow.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)  # waits no longer
             late = frames(slow.answer()[2])
         alone = frames(self.ask("/v1/chat/completions", body)[2])
         self.assertEqual(text_of(late), text_of(alone))

@@ -30,8 +30,9 @@ class Server:
 
     def __init__(self, *arguments, environment=None):
         self.arguments = [program(), "serve", "--port", "0", "--json", "--log-json", *arguments]
-        self.environment = {"FORETOKEN_COSTS": "measure", "FORETOKEN_RESPONSE_STORE": "off", **SIZES, **os.environ,
-                            **(environment or {})}
+        # Other tests take the cores, and threads of a server wait for each other. soak_test.py has several.
+        self.environment = {"FORETOKEN_COSTS": "measure", "FORETOKEN_RESPONSE_STORE": "off", "FORETOKEN_THREADS": "1",
+                            **SIZES, **os.environ, **(environment or {})}
         self.facts = {}  # what it printed when it was ready
         self.url = ""
         self.process = None

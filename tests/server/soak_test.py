@@ -184,7 +184,7 @@ class Beside(unittest.TestCase):
         return sorted(firsts)
 
     def test_innocent_clients_do_not_see_a_hostile_one(self):
-        server = Server("--slots", "8", "--cache-mb", "64", "--head-timeout", "5").start()
+        server = Server("--slots", "8", "--cache-mb", "64", "--head-timeout", "5", "--threads", "0").start()
         try:
             self.phase(server)  # the cache, the grammar's vocabulary and the allocator's arenas are there now
             alone = self.phase(server)
@@ -221,7 +221,7 @@ class Beside(unittest.TestCase):
 
 class Soak(unittest.TestCase):
     def test_random_clients_leave_nothing_behind(self):
-        server = Server("--slots", "4", "--cache-mb", "64").start()
+        server = Server("--slots", "4", "--cache-mb", "64", "--threads", "0").start()
         failures = []
 
         def live(seed):
