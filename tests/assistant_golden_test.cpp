@@ -11,7 +11,7 @@
 #include "tests/golden_backends.h"
 #include "tests/golden_files.h"
 
-namespace ft::test {
+namespace ft::test::assistant_golden_test {
 namespace {
 
 using Json = nlohmann::json;
@@ -168,4 +168,4 @@ INSTANTIATE_TEST_SUITE_P(Pairs, AssistantGolden, testing::ValuesIn(pairs()), [](
 });
 
 }  // namespace
-}  // namespace ft::test
+}  // namespace ft::test::assistant_golden_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace ft {
+namespace ft::lark_rules_test {
 namespace {
 
 TEST(LarkRules, EqualOnesAreShared) {
@@ -51,4 +51,4 @@ TEST(LarkRules, UnfinishedLiteralsEnd) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::lark_rules_test

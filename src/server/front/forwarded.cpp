@@ -21,7 +21,7 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using net::awaitable;
 
-constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr auto kAwaitForward = net::as_tuple(net::use_awaitable);
 constexpr auto kConnect = std::chrono::seconds(5);
 constexpr auto kShortReply = std::chrono::seconds(60);
 
@@ -77,7 +77,7 @@ awaitable<bool> connect(beast::tcp_stream& stream, const Front::Lease& lease) {
   stream.expires_after(kConnect);
   const net::ip::tcp::endpoint place(net::ip::address_v4::loopback(),
                                      static_cast<net::ip::port_type>(lease.port()));
-  const auto [error] = co_await stream.async_connect(place, kAwait);
+  const auto [error] = co_await stream.async_connect(place, kAwaitForward);
   if (error) co_return false;
   beast::error_code ignored;
   (void)beast::get_lowest_layer(stream).socket().set_option(net::ip::tcp::no_delay(true), ignored);
@@ -93,11 +93,11 @@ awaitable<api::HttpResponse> ask(Front& front, const Front::Lease& lease, const 
   HttpRequest copy = http_request;
   const http::request<http::string_body> request = forwarded(copy, front.options().secret);
   stream.expires_after(kShortReply);
-  const auto [failed, sent] = co_await http::async_write(stream, request, kAwait);
+  const auto [failed, sent] = co_await http::async_write(stream, request, kAwaitForward);
   (void)sent;
   beast::flat_buffer buffer;
   http::response<http::string_body> response;
-  const auto [error, got] = co_await http::async_read(stream, buffer, response, kAwait);
+  const auto [error, got] = co_await http::async_read(stream, buffer, response, kAwaitForward);
   (void)got;
   if (failed || error) co_return process_ended(http_request, model);
   api::HttpResponse reply;

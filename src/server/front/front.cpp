@@ -20,7 +20,7 @@ namespace net = boost::asio;
 using net::awaitable;
 using State = PooledModel::State;
 
-constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr auto kAwaitFront = net::as_tuple(net::use_awaitable);
 constexpr std::int64_t kTickMs = 250;      // between two looks at the clock
 constexpr std::int64_t kEndMs = 10'000;    // for a process to end by itself
 constexpr std::size_t kMaxLine = 1 << 20;  // bytes of a process's output without a newline
@@ -110,7 +110,7 @@ awaitable<void> Front::pause(std::int64_t ms) {
     std::list<net::steady_timer*>::iterator place;
     ~Awake() { all.erase(place); }
   } const awake{sleepers_, place};
-  (void)co_await timer.async_wait(kAwait);
+  (void)co_await timer.async_wait(kAwaitFront);
 }
 
 awaitable<Result<Front::Lease>> Front::lease(std::size_t model) {
@@ -202,7 +202,8 @@ awaitable<void> Front::listen(std::size_t model) {
   std::string text;
   char bytes[4096];
   for (;;) {
-    const auto [error, got] = co_await children_[model].output->async_read_some(net::buffer(bytes), kAwait);
+    const auto [error, got] =
+        co_await children_[model].output->async_read_some(net::buffer(bytes), kAwaitFront);
     if (error || got == 0) break;
     text.append(bytes, got);
     for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
@@ -272,7 +273,7 @@ awaitable<void> Front::run() {
   net::steady_timer timer(executor_);
   while (!stopped_) {
     timer.expires_after(std::chrono::milliseconds(kTickMs));
-    (void)co_await timer.async_wait(kAwait);
+    (void)co_await timer.async_wait(kAwaitFront);
     step();
     kill_slow_ones();
   }

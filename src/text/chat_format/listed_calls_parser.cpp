@@ -16,11 +16,11 @@ namespace {
 
 constexpr int kMaxArgumentDepth = 100;
 
-size_t space_at(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
+size_t space_from(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
 
 /// Whether a name without a mark may begin here, or has begun.
 bool may_name(std::string_view text) {
-  text.remove_prefix(space_at(text));
+  text.remove_prefix(space_from(text));
   const auto end = std::ranges::find_if_not(text, [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '.';
@@ -28,8 +28,8 @@ bool may_name(std::string_view text) {
   return end == text.end() || *end == '[';
 }
 
-bool is_object(std::string_view text) {
-  return is_json(text, kMaxArgumentDepth) && text[space_at(text)] == '{';
+bool holds_object(std::string_view text) {
+  return is_json(text, kMaxArgumentDepth) && text[space_from(text)] == '{';
 }
 
 }  // namespace
@@ -122,7 +122,7 @@ ListedCallsParser::Progress ListedCallsParser::begin_object(std::string_view nam
 ListedCallsParser::Found ListedCallsParser::named_call(std::string_view text, std::string_view& name,
                                                        size_t& size) const {
   if (marks_.arguments.empty()) return Found::kNo;
-  const size_t begin = space_at(text);
+  const size_t begin = space_from(text);
   const size_t end = text.find_first_of("[]{}\n", begin);
   const size_t bytes = std::min(end, text.size()) - begin;
   if (begin > kMaxTagGap || bytes > kMaxCallName) return Found::kNo;
@@ -142,14 +142,14 @@ ListedCallsParser::Found ListedCallsParser::named_call(std::string_view text, st
   if (mark.kind == TagMatch::kPartial || id.kind == TagMatch::kPartial) return Found::kUndecided;
   if (mark.kind != TagMatch::kFull) return Found::kNo;
   at += mark.size;
-  const size_t space = space_at(text.substr(at));
+  const size_t space = space_from(text.substr(at));
   size = at + space;
   if (size == text.size()) return space <= kMaxTagGap ? Found::kUndecided : Found::kNo;
   return text[size] == '{' ? Found::kYes : Found::kNo;
 }
 
 ListedCallsParser::Progress ListedCallsParser::step_start(std::vector<AnswerEvent>& out) {
-  const size_t space = space_at(held_);
+  const size_t space = space_from(held_);
   if (space == held_.size() && space <= kMaxTagGap && !last_) return Progress::kWait;
   if (space < held_.size() && space <= kMaxTagGap) {
     in_list_ = held_[space] == '[';
@@ -199,7 +199,7 @@ ListedCallsParser::Progress ListedCallsParser::step_object(std::vector<AnswerEve
 ListedCallsParser::Progress ListedCallsParser::step_after(std::vector<AnswerEvent>& out) {
   std::string_view name;
   size_t size = 0;
-  const size_t space = space_at(held_);
+  const size_t space = space_from(held_);
   const bool at_mark = space < held_.size() && held_[space] == '[';
   const Found found = at_mark ? Found::kNo : named_call(held_, name, size);
   if (found == Found::kUndecided && !last_ && may_name(held_)) return Progress::kWait;
@@ -212,7 +212,7 @@ bool ListedCallsParser::take_object(std::string_view json, std::vector<AnswerEve
   std::optional<HermesCall> call;
   if (named_.empty()) {
     call = parse_hermes_call(json);
-  } else if (is_object(json)) {
+  } else if (holds_object(json)) {
     call = HermesCall{named_, std::string(json)};
   }
   if (!call) return false;

@@ -5,7 +5,7 @@
 #include "text/chat_format/granite.h"
 #include "text/chat_format/mistral.h"
 
-namespace ft {
+namespace ft::listed_calls_parser_test {
 namespace {
 
 /// Content unchanged, calls as "<name arguments>"; pushed in pieces of up to `most` bytes.
@@ -90,4 +90,4 @@ TEST(ListedCallsParser, EverySplitGivesTheSame) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::listed_calls_parser_test

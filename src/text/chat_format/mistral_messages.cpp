@@ -13,15 +13,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+constexpr std::string_view kIdLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 constexpr std::size_t kIdBytes = 9;
 
 bool is_id(const std::string& id) {
   return id.size() == kIdBytes &&
-         std::ranges::all_of(id, [](char c) { return kLetters.find(c) != std::string_view::npos; });
+         std::ranges::all_of(id, [](char c) { return kIdLetters.find(c) != std::string_view::npos; });
 }
 
-/// FNV-1a in kLetters: the same id for the same text.
+/// FNV-1a in kIdLetters: the same id for the same text.
 void shorten_id(Json& holder, const char* key) {
   const auto found = holder.find(key);
   if (found == holder.end() || !found->is_string() || is_id(found->get_ref<const std::string&>())) return;
@@ -30,7 +30,8 @@ void shorten_id(Json& holder, const char* key) {
     hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
   }
   std::string id;
-  for (std::size_t i = 0; i < kIdBytes; ++i, hash /= kLetters.size()) id += kLetters[hash % kLetters.size()];
+  for (std::size_t i = 0; i < kIdBytes; ++i, hash /= kIdLetters.size())
+    id += kIdLetters[hash % kIdLetters.size()];
   *found = std::move(id);
 }
 

@@ -9,7 +9,7 @@
 #include "text/grammar_fixture.h"
 #include "text/thinking.h"
 
-namespace ft {
+namespace ft::mistral_test {
 namespace {
 
 using grammar_fixture::accepts;
@@ -129,4 +129,4 @@ TEST(MistralMessages, IdsHaveNineLettersAndNeighboursJoin) {
 }
 
 }  // namespace
-}  // namespace ft
+}  // namespace ft::mistral_test
