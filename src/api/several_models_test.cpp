@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 
-namespace ft::api {
+namespace ft::api::several_models_test {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -58,4 +58,4 @@ TEST(SeveralModels, HealthAndPropsAreKnownWithoutALoadedModel) {
 }
 
 }  // namespace
-}  // namespace ft::api
+}  // namespace ft::api::several_models_test

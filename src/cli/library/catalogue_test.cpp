@@ -5,7 +5,7 @@
 
 #include "hub/repository.h"
 
-namespace ft::cli {
+namespace ft::cli::catalogue_test {
 namespace {
 
 TEST(Catalogue, EveryRowIsWholeAndItsFiguresAgree) {
@@ -28,4 +28,4 @@ TEST(Catalogue, EveryRowIsWholeAndItsFiguresAgree) {
 }
 
 }  // namespace
-}  // namespace ft::cli
+}  // namespace ft::cli::catalogue_test

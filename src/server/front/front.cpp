@@ -20,11 +20,11 @@ namespace net = boost::asio;
 using net::awaitable;
 using State = PooledModel::State;
 
-constexpr auto kAwait = net::as_tuple(net::use_awaitable);
-constexpr std::int64_t kTickMs = 250;      // between two looks at the clock
-constexpr std::int64_t kGoneMs = 5;        // between two looks at a process that ends
-constexpr std::int64_t kEndMs = 10'000;    // for a process to end by itself
-constexpr std::size_t kMaxLine = 1 << 20;  // bytes of a process's output without a newline
+constexpr auto kAwaitFront = net::as_tuple(net::use_awaitable);
+constexpr std::int64_t kTickMs = 250;          // between two looks at the clock
+constexpr std::int64_t kGoneMs = 5;            // between two looks at a process that ends
+constexpr std::int64_t kEndMs = 10'000;        // for a process to end by itself
+constexpr std::size_t kMaxNewsLine = 1 << 20;  // bytes of a process's output without a newline
 
 std::int64_t now_ms() { return steady_ns() / 1'000'000; }
 
@@ -111,7 +111,7 @@ awaitable<void> Front::pause(std::int64_t ms) {
     std::list<net::steady_timer*>::iterator place;
     ~Awake() { all.erase(place); }
   } const awake{sleepers_, place};
-  (void)co_await timer.async_wait(kAwait);
+  (void)co_await timer.async_wait(kAwaitFront);
 }
 
 awaitable<Result<Front::Lease>> Front::lease(std::size_t model) {
@@ -203,14 +203,15 @@ awaitable<void> Front::listen(std::size_t model) {
   std::string text;
   char bytes[4096];
   for (;;) {
-    const auto [error, got] = co_await children_[model].output->async_read_some(net::buffer(bytes), kAwait);
+    const auto [error, got] =
+        co_await children_[model].output->async_read_some(net::buffer(bytes), kAwaitFront);
     if (error || got == 0) break;
     text.append(bytes, got);
     for (std::size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n')) {
       take(model, children_[model].process->read(std::string_view(text).substr(0, end)));
       text.erase(0, end + 1);
     }
-    if (text.size() > kMaxLine) text.clear();
+    if (text.size() > kMaxNewsLine) text.clear();
   }
   Child& child = children_[model];
   // Its output closes a moment before it is gone; the destructor of the process would block this thread.
@@ -277,7 +278,7 @@ awaitable<void> Front::run() {
   net::steady_timer timer(executor_);
   while (!stopped_) {
     timer.expires_after(std::chrono::milliseconds(kTickMs));
-    (void)co_await timer.async_wait(kAwait);
+    (void)co_await timer.async_wait(kAwaitFront);
     step();
     kill_slow_ones();
   }

@@ -5,7 +5,7 @@
 #include <map>
 #include <random>
 
-namespace ft::server {
+namespace ft::server::model_pool_test {
 namespace {
 
 using State = PooledModel::State;
@@ -276,4 +276,4 @@ TEST(ModelPool, EveryRequestBeginsWhateverTheOthersDo) {
 }
 
 }  // namespace
-}  // namespace ft::server
+}  // namespace ft::server::model_pool_test

@@ -26,13 +26,13 @@ namespace net = boost::asio;
 namespace beast = boost::beast;
 namespace http = beast::http;
 
-constexpr auto kAwait = net::as_tuple(net::use_awaitable);
+constexpr auto kAwaitRelay = net::as_tuple(net::use_awaitable);
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 constexpr int kClientLeft = 499;
 
-bool is_stream(std::string_view type) { return type.starts_with("text/event-stream"); }
+bool is_event_stream(std::string_view type) { return type.starts_with("text/event-stream"); }
 
-api::HttpResponse failure(const HttpRequest& http_request) {
+api::HttpResponse relay_failure(const HttpRequest& http_request) {
   return api::error_reply(http_request.dialect(), {Code::kIo, "internal server error; see the server's log"},
                           http_request.id);
 }
@@ -90,7 +90,7 @@ net::awaitable<void> Relay::contained_begin(Received& received, std::size_t mode
   } catch (const std::exception& what) {
     log_error(fmt::format("a request failed: {}", what.what()));
   }
-  refusal_ = failure(received.http_request);
+  refusal_ = relay_failure(received.http_request);
 }
 
 /// Up to the header of the process's answer; or a reply that refuses.
@@ -105,14 +105,14 @@ net::awaitable<std::optional<api::HttpResponse>> Relay::begin(Received& received
   {
     const http::request<http::string_body> request = forwarded(http_request, front.options().secret);
     // A process that refuses a body may close before it has read all of it: its answer counts.
-    const auto [ignored, sent] = co_await http::async_write(model_, request, kAwait);
+    const auto [ignored, sent] = co_await http::async_write(model_, request, kAwaitRelay);
     (void)ignored, (void)sent;
   }
   received.share = BodyBudget::Share();
   parser_.emplace();
   parser_->header_limit(static_cast<std::uint32_t>(kMaxRequestHeaderBytes));
   parser_->body_limit(boost::none);
-  const auto [error, got] = co_await http::async_read_header(model_, buffer_, *parser_, kAwait);
+  const auto [error, got] = co_await http::async_read_header(model_, buffer_, *parser_, kAwaitRelay);
   (void)got;
   if (error) co_return process_ended(http_request, id);
   co_return std::nullopt;
@@ -137,7 +137,7 @@ net::awaitable<bool> Relay::pass_on(const Received& received) {
   while (!parser_->is_done()) {
     auto& body = parser_->get().body();
     body.data = piece.data(), body.size = piece.size(), body.more = true;
-    const auto [error, got] = co_await http::async_read_some(model_, buffer_, *parser_, kAwait);
+    const auto [error, got] = co_await http::async_read_some(model_, buffer_, *parser_, kAwaitRelay);
     (void)got;
     const std::size_t bytes = piece.size() - body.size;
     if (bytes > 0 && !co_await send_bytes(received, {piece.data(), bytes})) co_return false;
@@ -148,7 +148,7 @@ net::awaitable<bool> Relay::pass_on(const Received& received) {
     }
   }
   if (!parser_->chunked() || received.version < 11) co_return received.version >= 11 || !parser_->chunked();
-  const auto [error, bytes] = co_await net::async_write(client_, http::make_chunk_last(), kAwait);
+  const auto [error, bytes] = co_await net::async_write(client_, http::make_chunk_last(), kAwaitRelay);
   (void)bytes;
   co_return !error;
 }
@@ -170,7 +170,7 @@ net::awaitable<bool> Relay::send_header(const Received& received) {
   http::response_serializer<http::empty_body> serializer(header);
   client_.expires_after(std::chrono::milliseconds(server_context_.options.write_ms));
   if (ahead_.any()) co_return co_await ahead_.finish_header(client_, serializer);
-  const auto [error, bytes] = co_await http::async_write_header(client_, serializer, kAwait);
+  const auto [error, bytes] = co_await http::async_write_header(client_, serializer, kAwaitRelay);
   (void)bytes;
   co_return !error;
 }
@@ -179,18 +179,18 @@ net::awaitable<bool> Relay::send_bytes(const Received& received, std::string_vie
   client_.expires_after(std::chrono::milliseconds(server_context_.options.write_ms));
   const net::const_buffer piece = net::buffer(bytes);
   if (parser_->chunked() && received.version >= 11) {
-    const auto [error, sent] = co_await net::async_write(client_, http::make_chunk(piece), kAwait);
+    const auto [error, sent] = co_await net::async_write(client_, http::make_chunk(piece), kAwaitRelay);
     (void)sent;
     co_return !error;
   }
-  const auto [error, sent] = co_await net::async_write(client_, piece, kAwait);
+  const auto [error, sent] = co_await net::async_write(client_, piece, kAwaitRelay);
   (void)sent;
   co_return !error;
 }
 
 /// The last frame of a stream; the connection then closes without the stream's end.
 net::awaitable<void> Relay::tell_of_end(const Received& received) {
-  if (!is_stream(parser_->get()[http::field::content_type])) co_return;
+  if (!is_event_stream(parser_->get()[http::field::content_type])) co_return;
   const HttpRequest& http_request = received.http_request;
   const std::string body =
       process_ended(http_request, server_context_.front->pool().at(lease_->model()).id).body;
@@ -203,14 +203,14 @@ net::awaitable<void> Relay::until_left(bool sends) {
   net::ip::tcp::socket& socket = beast::get_lowest_layer(client_).socket();
   net::steady_timer timer(client_.get_executor());
   for (;;) {
-    (void)co_await socket.async_wait(net::ip::tcp::socket::wait_read, kAwait);
+    (void)co_await socket.async_wait(net::ip::tcp::socket::wait_read, kAwaitRelay);
     char byte = 0;
     const ssize_t got = ::recv(socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got < 0 && errno != EAGAIN && errno != EINTR) co_return;
     if (got == 0 || has_hung_up(socket.native_handle())) co_return co_await ahead_.until_left(sends);
     if (got > 0) {
       timer.expires_after(SendAhead::kLookAgain);
-      (void)co_await timer.async_wait(kAwait);
+      (void)co_await timer.async_wait(kAwaitRelay);
     }
   }
 }
