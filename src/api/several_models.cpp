@@ -9,7 +9,7 @@
 namespace ft::api {
 namespace {
 
-HttpResponse listing_reply(const Json& json) {
+HttpResponse state_reply(const Json& json) {
   HttpResponse reply;
   reply.body = dump(json);
   return reply;
@@ -25,7 +25,7 @@ Json state_of(const ListedModel& model) {
 }
 
 /// The entry of the model's own listing, else what every entry has.
-Json model_entry(const ListedModel& model) {
+Json listed_entry(const ListedModel& model) {
   Json json = model.facts.empty() ? Json::object() : read_json<Json>(model.facts);
   if (!json.is_object()) json = Json::object();
   Json whole{{"id", model.id}, {"object", "model"}, {"created", model.created_s}, {"owned_by", "foretoken"}};
@@ -40,7 +40,7 @@ Json model_entry(const ListedModel& model) {
 }
 
 Json anthropic_entry(const ListedModel& model) {
-  const Json known = model_entry(model);
+  const Json known = listed_entry(model);
   const Json context = known.contains("max_model_len") ? known["max_model_len"] : Json();
   return Json{{"type", "model"},          {"id", model.id},
               {"display_name", model.id}, {"created_at", iso_time(model.created_s)},
@@ -59,38 +59,38 @@ Result<std::string> model_asked(std::string_view body) {
 Result<HttpResponse> models_reply(std::span<const ListedModel> models, Dialect dialect, const Page& page) {
   Json list = Json::array();
   if (dialect == Dialect::kOpenAi) {
-    for (const ListedModel& model : models) list.push_back(model_entry(model));
-    return listing_reply(Json{{"object", "list"}, {"data", std::move(list)}});
+    for (const ListedModel& model : models) list.push_back(listed_entry(model));
+    return state_reply(Json{{"object", "list"}, {"data", std::move(list)}});
   }
   std::vector<std::string> ids;
   for (const ListedModel& model : models) ids.push_back(model.id);
   FT_ASSIGN(const PageRange range, range_of(page, ids));
   for (std::size_t i = range.begin; i < range.end; ++i) list.push_back(anthropic_entry(models[i]));
   const bool none = range.begin == range.end;
-  return listing_reply(Json{{"data", std::move(list)},
-                            {"has_more", range.more},
-                            {"first_id", none ? Json() : Json(ids[range.begin])},
-                            {"last_id", none ? Json() : Json(ids[range.end - 1])}});
+  return state_reply(Json{{"data", std::move(list)},
+                          {"has_more", range.more},
+                          {"first_id", none ? Json() : Json(ids[range.begin])},
+                          {"last_id", none ? Json() : Json(ids[range.end - 1])}});
 }
 
 HttpResponse model_reply(const ListedModel& model, Dialect dialect) {
-  return listing_reply(dialect == Dialect::kOpenAi ? model_entry(model) : anthropic_entry(model));
+  return state_reply(dialect == Dialect::kOpenAi ? listed_entry(model) : anthropic_entry(model));
 }
 
 HttpResponse health_reply(std::span<const ListedModel> models) {
   Json list = Json::array();
   for (const ListedModel& model : models) list.push_back(state_of(model));
-  return listing_reply(Json{{"status", "ready"}, {"models", std::move(list)}});
+  return state_reply(Json{{"status", "ready"}, {"models", std::move(list)}});
 }
 
 HttpResponse props_reply(const ListedModel& model, const std::string& version) {
-  const Json known = model_entry(model);
-  return listing_reply(Json{{"model", model.id},
-                            {"state", model.state},
-                            {"context", known.contains("max_model_len") ? known["max_model_len"] : Json()},
-                            {"version", version}});
+  const Json known = listed_entry(model);
+  return state_reply(Json{{"model", model.id},
+                          {"state", model.state},
+                          {"context", known.contains("max_model_len") ? known["max_model_len"] : Json()},
+                          {"version", version}});
 }
 
-HttpResponse model_state_reply(const ListedModel& model) { return listing_reply(state_of(model)); }
+HttpResponse model_state_reply(const ListedModel& model) { return state_reply(state_of(model)); }
 
 }  // namespace ft::api

@@ -70,6 +70,7 @@ class Process : public server::ModelProcess {
   void go() override { child_.tell("go\n"); }
   /// One that does not serve yet has nothing to finish.
   void stop() override { child_.signal(serves_ && !std::exchange(told_, true) ? SIGTERM : SIGKILL); }
+  bool has_ended() override { return child_.has_ended(); }
   void tell(std::string_view line) const { child_.tell(line); }
 
  private:

@@ -47,6 +47,8 @@ class ChildProcess {
   /// Writes to its stdin; a program that has ended does not read.
   void tell(std::string_view text) const;
   void signal(int number);
+  /// Does not wait.
+  bool has_ended() { return ended(false); }
 
  private:
   ChildProcess(pid_t pid, int out, int in) : pid_(pid), out_(out), in_(in) {}

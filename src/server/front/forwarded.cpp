@@ -21,7 +21,7 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 using net::awaitable;
 
-constexpr auto kAwaitForward = net::as_tuple(net::use_awaitable);
+constexpr auto kAwaitProcess = net::as_tuple(net::use_awaitable);
 constexpr auto kConnect = std::chrono::seconds(5);
 constexpr auto kShortReply = std::chrono::seconds(60);
 
@@ -62,13 +62,13 @@ http::request<http::string_body> forwarded(HttpRequest& http_request, const std:
 bool passes_on(std::string_view field) { return !has(kReplyFields, field); }
 
 api::HttpResponse process_ended(const HttpRequest& http_request, const std::string& model) {
-  constexpr int kUnavailable = 503;
+  constexpr int kProcessGone = 503;
   api::HttpResponse reply = api::error_reply(
       http_request.dialect(),
       {Code::kIo, fmt::format("the process of {} ended during this request; it is started again, so send the "
                               "request again",
                               model)},
-      http_request.id, kUnavailable);
+      http_request.id, kProcessGone);
   reply.headers.emplace_back("Retry-After", "1");
   return reply;
 }
@@ -77,7 +77,7 @@ awaitable<bool> connect(beast::tcp_stream& stream, const Front::Lease& lease) {
   stream.expires_after(kConnect);
   const net::ip::tcp::endpoint place(net::ip::address_v4::loopback(),
                                      static_cast<net::ip::port_type>(lease.port()));
-  const auto [error] = co_await stream.async_connect(place, kAwaitForward);
+  const auto [error] = co_await stream.async_connect(place, kAwaitProcess);
   if (error) co_return false;
   beast::error_code ignored;
   (void)beast::get_lowest_layer(stream).socket().set_option(net::ip::tcp::no_delay(true), ignored);
@@ -93,11 +93,11 @@ awaitable<api::HttpResponse> ask(Front& front, const Front::Lease& lease, const 
   HttpRequest copy = http_request;
   const http::request<http::string_body> request = forwarded(copy, front.options().secret);
   stream.expires_after(kShortReply);
-  const auto [failed, sent] = co_await http::async_write(stream, request, kAwaitForward);
+  const auto [failed, sent] = co_await http::async_write(stream, request, kAwaitProcess);
   (void)sent;
   beast::flat_buffer buffer;
   http::response<http::string_body> response;
-  const auto [error, got] = co_await http::async_read(stream, buffer, response, kAwaitForward);
+  const auto [error, got] = co_await http::async_read(stream, buffer, response, kAwaitProcess);
   (void)got;
   if (failed || error) co_return process_ended(http_request, model);
   api::HttpResponse reply;

@@ -6,9 +6,9 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <chrono>
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include "base/clock.h"
 #include "base/log.h"
@@ -21,9 +21,10 @@ using net::awaitable;
 using State = PooledModel::State;
 
 constexpr auto kAwaitFront = net::as_tuple(net::use_awaitable);
-constexpr std::int64_t kTickMs = 250;      // between two looks at the clock
-constexpr std::int64_t kEndMs = 10'000;    // for a process to end by itself
-constexpr std::size_t kMaxLine = 1 << 20;  // bytes of a process's output without a newline
+constexpr std::int64_t kTickMs = 250;          // between two looks at the clock
+constexpr std::int64_t kGoneMs = 5;            // between two looks at a process that ends
+constexpr std::int64_t kEndMs = 10'000;        // for a process to end by itself
+constexpr std::size_t kMaxNewsLine = 1 << 20;  // bytes of a process's output without a newline
 
 std::int64_t now_ms() { return steady_ns() / 1'000'000; }
 
@@ -210,9 +211,12 @@ awaitable<void> Front::listen(std::size_t model) {
       take(model, children_[model].process->read(std::string_view(text).substr(0, end)));
       text.erase(0, end + 1);
     }
-    if (text.size() > kMaxLine) text.clear();
+    if (text.size() > kMaxNewsLine) text.clear();
   }
   Child& child = children_[model];
+  // Its output closes a moment before it is gone; the destructor of the process would block this thread.
+  const std::int64_t closed_ms = now_ms();
+  while (!stopped_ && !child.process->has_ended() && now_ms() - closed_ms < kEndMs) co_await pause(kGoneMs);
   const bool asked = pool_.at(model).state == State::kStopping;
   child.output.reset();
   child.process.reset();
@@ -237,7 +241,8 @@ void Front::start(std::size_t model) {
     return;
   }
   child.process = std::move(*process);
-  child.output = std::make_unique<net::posix::stream_descriptor>(executor_, ::dup(child.process->output()));
+  child.output = std::make_unique<net::posix::stream_descriptor>(
+      executor_, ::fcntl(child.process->output(), F_DUPFD_CLOEXEC, 0));
   net::co_spawn(executor_, listen(model), net::detached);
 }
 

@@ -26,7 +26,7 @@ HttpResponse front_settled(Result<HttpResponse> reply, const HttpRequest& http_r
 }
 
 /// The names of the models are for callers that the keys admit.
-HttpResponse health(const ServerContext& server_context, const HttpRequest& http_request) {
+HttpResponse front_health(const ServerContext& server_context, const HttpRequest& http_request) {
   HttpResponse reply;
   if (server_context.app.draining()) {
     reply.status = kUnavailable, reply.body = R"({"status":"stopping"})";
@@ -38,7 +38,7 @@ HttpResponse health(const ServerContext& server_context, const HttpRequest& http
   return reply;
 }
 
-HttpResponse models(const Front& front, const HttpRequest& http_request) {
+HttpResponse all_models(const Front& front, const HttpRequest& http_request) {
   const api::Page page{http_request.query_value("limit"), http_request.query_value("after_id"),
                        http_request.query_value("before_id")};
   return front_settled(api::models_reply(front.listed(), http_request.dialect(), page), http_request);
@@ -48,7 +48,7 @@ Result<std::size_t> named_in_path(const Front& front, const HttpRequest& http_re
   return front.model_of(std::string(route_of(http_request.path).id_in(http_request.path)));
 }
 
-awaitable<HttpResponse> load(Front& front, const HttpRequest& http_request) {
+awaitable<HttpResponse> load_model(Front& front, const HttpRequest& http_request) {
   const Result<std::size_t> model = named_in_path(front, http_request);
   if (!model.ok()) co_return front_refusal(http_request, model.error());
   const Result<Front::Lease> lease = co_await front.lease(*model);
@@ -56,7 +56,7 @@ awaitable<HttpResponse> load(Front& front, const HttpRequest& http_request) {
   co_return api::model_state_reply(front.listed(*model));
 }
 
-awaitable<HttpResponse> unload(Front& front, const HttpRequest& http_request) {
+awaitable<HttpResponse> unload_model(Front& front, const HttpRequest& http_request) {
   const Result<std::size_t> model = named_in_path(front, http_request);
   if (!model.ok()) co_return front_refusal(http_request, model.error());
   co_await front.unload(*model);
@@ -95,13 +95,13 @@ awaitable<HttpResponse> of_any_model(Front& front, const HttpRequest& http_reque
   co_return reply;
 }
 
-HttpResponse stored(const Front& front, const HttpRequest& http_request) {
+HttpResponse stored_reply(const Front& front, const HttpRequest& http_request) {
   api::ModelInfo model_info;
   model_info.responses = front.options().responses;
   return front_settled(stored_response(http_request, model_info), http_request);
 }
 
-HttpResponse metrics(const ServerContext& server_context) {
+HttpResponse front_figures(const ServerContext& server_context) {
   HttpResponse reply;
   reply.type = "text/plain; version=0.0.4; charset=utf-8";
   reply.body = front_metrics_text(server_context.front->pool(), server_context.app.http());
@@ -135,27 +135,27 @@ awaitable<HttpResponse> front_reply(ServerContext& server_context, const HttpReq
     case Endpoint::kPage:
       co_return page_reply(http_request, ui_asset());
     case Endpoint::kHealth:
-      co_return health(server_context, http_request);
+      co_return front_health(server_context, http_request);
     case Endpoint::kMetrics:
       if (!http_request.query_value("model").empty())
         co_return co_await of_one_model(front, http_request, executor);
-      co_return metrics(server_context);
+      co_return front_figures(server_context);
     case Endpoint::kModels:
-      co_return models(front, http_request);
+      co_return all_models(front, http_request);
     case Endpoint::kModel: {
       const Result<std::size_t> model = named_in_path(front, http_request);
       if (!model.ok()) co_return front_refusal(http_request, model.error());
       co_return api::model_reply(front.listed(*model), http_request.dialect());
     }
     case Endpoint::kLoad:
-      co_return co_await load(front, http_request);
+      co_return co_await load_model(front, http_request);
     case Endpoint::kUnload:
-      co_return co_await unload(front, http_request);
+      co_return co_await unload_model(front, http_request);
     case Endpoint::kProps:
     case Endpoint::kCache:
       co_return co_await of_one_model(front, http_request, executor);
     case Endpoint::kStoredResponse:
-      if (front.options().responses != nullptr) co_return stored(front, http_request);
+      if (front.options().responses != nullptr) co_return stored_reply(front, http_request);
       co_return co_await of_any_model(front, http_request, executor);
     case Endpoint::kCancel:
       co_return co_await of_any_model(front, http_request, executor);

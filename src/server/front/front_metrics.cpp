@@ -6,7 +6,7 @@ namespace ft::server {
 namespace {
 
 template <class Read>
-void of_each(Exposition& text, const ModelPool& pool, Read read) {
+void sample_each(Exposition& text, const ModelPool& pool, Read read) {
   for (const PooledModel& model : pool.models())
     text.sample(static_cast<double>(read(model)), {{"model", model.id}});
 }
@@ -16,21 +16,22 @@ void of_each(Exposition& text, const ModelPool& pool, Read read) {
 std::string front_metrics_text(const ModelPool& pool, const HttpCounters& http) {
   Exposition text;
   text.gauge("foretoken_model_ready", "1: the model is loaded and answers.");
-  of_each(text, pool, [](const PooledModel& one) { return one.state == PooledModel::State::kReady ? 1 : 0; });
+  sample_each(text, pool,
+              [](const PooledModel& one) { return one.state == PooledModel::State::kReady ? 1 : 0; });
   text.gauge("foretoken_model_memory_bytes", "Memory that the loaded model may use.");
-  of_each(text, pool, [](const PooledModel& one) { return one.loaded() ? one.bytes : 0; });
+  sample_each(text, pool, [](const PooledModel& one) { return one.loaded() ? one.bytes : 0; });
   text.gauge("foretoken_model_answering", "Requests that the model answers.");
-  of_each(text, pool, [](const PooledModel& one) { return one.answering; });
+  sample_each(text, pool, [](const PooledModel& one) { return one.answering; });
   text.gauge("foretoken_model_waiting", "Requests that wait for the model to be loaded.");
-  of_each(text, pool, [](const PooledModel& one) { return one.waiting; });
+  sample_each(text, pool, [](const PooledModel& one) { return one.waiting; });
   text.counter("foretoken_model_loads_total", "Times that the model was loaded.");
-  of_each(text, pool, [](const PooledModel& one) { return one.loads; });
+  sample_each(text, pool, [](const PooledModel& one) { return one.loads; });
   text.counter("foretoken_model_unloads_total", "Times that the model was unloaded.");
-  of_each(text, pool, [](const PooledModel& one) { return one.unloaded; });
+  sample_each(text, pool, [](const PooledModel& one) { return one.unloaded; });
   text.counter("foretoken_model_crashes_total", "Times that the model's process ended unexpectedly.");
-  of_each(text, pool, [](const PooledModel& one) { return one.crashes; });
+  sample_each(text, pool, [](const PooledModel& one) { return one.crashes; });
   text.counter("foretoken_model_load_failures_total", "Loads of the model that failed.");
-  of_each(text, pool, [](const PooledModel& one) { return one.failures; });
+  sample_each(text, pool, [](const PooledModel& one) { return one.failures; });
   http.write(text);
   return text.text();
 }

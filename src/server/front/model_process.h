@@ -34,6 +34,8 @@ class ModelProcess {
   virtual void go() = 0;
   /// Asks it to end; again: at once.
   virtual void stop() = 0;
+  /// Whether nothing of it is left. Does not wait.
+  virtual bool has_ended() = 0;
 };
 
 class ModelStarter {

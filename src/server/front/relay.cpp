@@ -30,9 +30,9 @@ constexpr auto kAwaitRelay = net::as_tuple(net::use_awaitable);
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 constexpr int kClientLeft = 499;
 
-bool is_stream(std::string_view type) { return type.starts_with("text/event-stream"); }
+bool is_event_stream(std::string_view type) { return type.starts_with("text/event-stream"); }
 
-api::HttpResponse failure(const HttpRequest& http_request) {
+api::HttpResponse relay_failure(const HttpRequest& http_request) {
   return api::error_reply(http_request.dialect(), {Code::kIo, "internal server error; see the server's log"},
                           http_request.id);
 }
@@ -90,7 +90,7 @@ net::awaitable<void> Relay::contained_begin(Received& received, std::size_t mode
   } catch (const std::exception& what) {
     log_error(fmt::format("a request failed: {}", what.what()));
   }
-  refusal_ = failure(received.http_request);
+  refusal_ = relay_failure(received.http_request);
 }
 
 /// Up to the header of the process's answer; or a reply that refuses.
@@ -190,7 +190,7 @@ net::awaitable<bool> Relay::send_bytes(const Received& received, std::string_vie
 
 /// The last frame of a stream; the connection then closes without the stream's end.
 net::awaitable<void> Relay::tell_of_end(const Received& received) {
-  if (!is_stream(parser_->get()[http::field::content_type])) co_return;
+  if (!is_event_stream(parser_->get()[http::field::content_type])) co_return;
   const HttpRequest& http_request = received.http_request;
   const std::string body =
       process_ended(http_request, server_context_.front->pool().at(lease_->model()).id).body;
