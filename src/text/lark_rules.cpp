@@ -9,6 +9,7 @@ namespace ft {
 
 namespace {
 
+constexpr int kMaxPasses = 16;  // a rule that is named before it is written takes one more
 constexpr char kSelf = '\x01';  // the name of the rule itself in its expression
 
 struct Rule {
@@ -80,25 +81,32 @@ std::vector<Rule> rules_of(std::string_view lark) {
   return rules;
 }
 
-/// Moves the names of rules that say what an earlier one says to `same`, and drops those rules.
+/// Moves the names of rules that say what an earlier one says to `same`, and drops those rules. A rule comes
+/// after most rules that it names, so it is compared with their new names.
 void drop_same(std::vector<Rule>& rules, Names& same) {
   constexpr std::string_view kSelfName(&kSelf, 1);
   std::map<std::string, std::string_view> first;
-  std::erase_if(rules, [&](const Rule& rule) {
-    if (!rule.shares) return false;
-    std::string key = renamed(rule.expression, {{rule.name, kSelfName}});
-    key += is_upper(rule.name[0]) ? "T" : "R";  // a terminal and a rule differ
-    const auto [known, fresh] = first.try_emplace(std::move(key), rule.name);
-    if (!fresh) same.emplace(rule.name, known->second);
-    return !fresh;
-  });
+  std::vector<Rule> kept;
+  for (Rule& rule : rules) {
+    rule.expression = renamed(rule.expression, same);
+    if (rule.shares) {
+      std::string key = renamed(rule.expression, {{rule.name, kSelfName}});
+      key += is_upper(rule.name[0]) ? "T" : "R";  // a terminal and a rule differ
+      const auto [known, fresh] = first.try_emplace(std::move(key), rule.name);
+      if (!fresh) same.emplace(rule.name, known->second);
+      if (!fresh) continue;
+    }
+    kept.push_back(std::move(rule));
+  }
+  rules = std::move(kept);
 }
 
 }  // namespace
 
 std::string shared_lark_rules(std::string_view lark) {
   std::vector<Rule> rules = rules_of(lark);
-  for (Names same;; same.clear()) {
+  for (int pass = 0; pass < kMaxPasses; ++pass) {
+    Names same;
     drop_same(rules, same);
     if (same.empty()) break;
     for (Rule& rule : rules) rule.expression = renamed(rule.expression, same);

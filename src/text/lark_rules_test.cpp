@@ -26,6 +26,20 @@ TEST(LarkRules, ARuleMayReferToItself) {
             "start: p p\np: \"[\" p* \"]\"\n");
 }
 
+TEST(LarkRules, LongChainsTakeFewPasses) {
+  std::string both = "start: a0 b0\n", one = "start: a0 a0\n";
+  for (const char* name : {"a", "b"}) {
+    std::string rules;  // each names the next one, which is before it, as lists of properties do
+    for (int i = 2000; i > 0; --i) {
+      const std::string next = i == 2000 ? "" : " " + (name + std::to_string(i));
+      rules += name + std::to_string(i - 1) + ": \"x\"" + next + "\n";
+    }
+    both += rules;
+    if (*name == 'a') one += rules;
+  }
+  EXPECT_EQ(shared_lark_rules(both), one);
+}
+
 TEST(LarkRules, NamesInsideLiteralsStay) {
   EXPECT_EQ(shared_lark_rules("start: a \"b\" /b\\/b/ %json {\"b\": \"}\\\"b\", \"c\": {}} b\n"
                               "a: \"x\"\n"

@@ -292,7 +292,7 @@ TEST(ToolGrammar, AReferenceThatLeadsNowhereAllowsAnythingUnlessStrict) {
 }
 
 TEST(ToolGrammar, HundredsOfToolsOfAServerMakeOneGrammar) {
-  constexpr size_t kCount = 400;
+  constexpr size_t kCount = 300;
   std::string many = "[";
   for (size_t i = 0; i < kCount; ++i) {
     many += fmt::format(R"({}{{"name": "tool_{}", "parameters": {{"type": "object", "properties": {{
@@ -316,20 +316,21 @@ TEST(ToolGrammar, HundredsOfToolsOfAServerMakeOneGrammar) {
           "</parameter>\n</function>\n</tool_call>",
           tool, tool % 3, limit);
     };
-    for (const int tool : {0, 7, 399}) {
+    for (const int tool : {0, 7, 299}) {
       EXPECT_TRUE(accepts(*grammar, call(tool, tool))) << tool;
       EXPECT_FALSE(accepts(*grammar, call(tool, tool + 1))) << tool << ": each keeps its own bounds";
     }
-    EXPECT_FALSE(accepts(*grammar, call(400, 1)));
+    EXPECT_FALSE(accepts(*grammar, call(300, 1)));
   }
 }
 
 TEST(ToolGrammar, RulesHaveALimitBeforeTheyAreShared) {
-  ToolCallRules rules = qwen_rules();
   using Json = nlohmann::ordered_json;
+  ToolCallRules rules = qwen_rules();
   Json tools = Json::array(), properties = Json::object();
-  for (int i = 0; i < 400; ++i) properties[fmt::format("p{}", i)] = {{"enum", {std::string(300, 'x')}}};
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 20; ++i)
+    properties[fmt::format("p{}", i)] = {{"enum", {std::string(30'000, 'x') + std::to_string(i)}}};
+  for (int i = 0; i < 8; ++i) {
     tools.push_back(
         {{"name", fmt::format("t{}", i)}, {"parameters", {{"type", "object"}, {"properties", properties}}}});
   }
