@@ -66,7 +66,7 @@ ListedCallsParser::Progress ListedCallsParser::step(std::vector<AnswerEvent>& ou
     case State::kObject:
       return step_object(out);
     case State::kAfter:
-      return step_after(out);
+      return step_after();
   }
   return Progress::kWait;
 }
@@ -196,7 +196,7 @@ ListedCallsParser::Progress ListedCallsParser::step_object(std::vector<AnswerEve
 }
 
 /// Another named call may follow without a mark.
-ListedCallsParser::Progress ListedCallsParser::step_after(std::vector<AnswerEvent>& out) {
+ListedCallsParser::Progress ListedCallsParser::step_after() {
   std::string_view name;
   size_t size = 0;
   const size_t space = space_from(held_);

@@ -43,7 +43,7 @@ class ListedCallsParser final : public CallParser {
   Progress step_start(std::vector<AnswerEvent>& out);
   Progress step_items(std::vector<AnswerEvent>& out);
   Progress step_object(std::vector<AnswerEvent>& out);
-  Progress step_after(std::vector<AnswerEvent>& out);
+  Progress step_after();
   Progress become(State state, size_t eaten);
   Progress take_markup(State state, size_t size);
   Progress no_call(size_t size, std::vector<AnswerEvent>& out);
