@@ -32,6 +32,8 @@ FT_FIELDS(SampleArgs, p.step, p.logits, p.ids, p.adjusted, p.words, p.parts, p.t
 FT_FIELDS(QuantisedRowsOut, p.codes, p.scales, p.k, p.group)
 FT_FIELDS(QuantiseArgs, p.in, p.rows, p.out)
 FT_FIELDS(NormArgs, p.in, p.out, p.weight, p.eps, p.codes)
+FT_FIELDS(NormChainArgs, p.in, p.residual, p.sum, p.weight, p.second_weight, p.eps, p.second_eps, p.factor,
+          p.second, p.out, p.codes)
 FT_FIELDS(LayerNormArgs, p.in, p.out, p.weight, p.bias, p.eps)
 FT_FIELDS(GatedNormArgs, p.in, p.gate, p.out, p.weight, p.head, p.eps, p.rows, p.codes)
 FT_FIELDS(PairArgs, p.a, p.b, p.out, p.codes)
@@ -56,8 +58,8 @@ FT_FIELDS(GemmArgs, p.linear, p.stages)
 FT_FIELDS(SwizzleArgs, p.codes, p.scales, p.out, p.rows, p.groups, p.tile_rows)
 FT_FIELDS(AsyncGemmArgs, p.linear, p.rows)
 FT_FIELDS(PlainMatrix, p.weights, p.out, p.outputs)
-FT_FIELDS(PlainLinearArgs, p.weights, p.wide, p.k, p.padded, p.in, p.row_list, p.out, p.residual, p.rows,
-          p.outputs, p.block_outputs, p.also)
+FT_FIELDS(PlainLinearArgs, p.weights, p.wide, p.k, p.padded, p.in, p.row_list, p.out, p.residual, p.bias,
+          p.rows, p.outputs, p.block_outputs, p.also)
 FT_FIELDS(RouteArgs, p.scores, p.out, p.scale, p.chosen, p.renormalised)
 FT_FIELDS(ExpertTiles, p.experts, p.pairs, p.count)
 FT_FIELDS(ExpertTilesArgs, p.routes, p.to, p.sizes, p.firsts, p.rows, p.chosen, p.experts)
@@ -65,10 +67,10 @@ FT_FIELDS(ExpertArgs, p.records, p.codes, p.scales, p.in, p.out, p.expert_tiles,
           p.groups, p.wide, p.k, p.padded)
 FT_FIELDS(MixtureArgs, p.route, p.routes, p.codes, p.scales, p.inner, p.down, p.shared_inner, p.shared_down,
           p.tiles, p.shared_tiles, p.groups, p.down_groups, p.shared_groups, p.rows, p.out_tiles, p.gelu,
-          p.inner_rows, p.shared_gate, p.residual, p.out)
-FT_FIELDS(ExpertSumArgs, p.routes, p.in, p.out, p.chosen)
+          p.inner_blocks, p.held, p.inner_rows, p.shared_gate, p.residual, p.out)
+FT_FIELDS(ExpertSumArgs, p.routes, p.in, p.out, p.bias, p.chosen, p.residual)
 FT_FIELDS(ExpertActivationArgs, p.routes, p.gate, p.up, p.gate_bias, p.up_bias, p.chosen, p.activation,
-          p.alpha, p.limit)
+          p.alpha, p.limit, p.codes)
 FT_FIELDS(ArrangeArgs, p.from, p.to, p.order)
 FT_FIELDS(RotaryArgs, p.step, p.frequencies, p.axes, p.half, p.rows, p.scale, p.cosines, p.sines)
 FT_FIELDS(AttendArgs, p.step, p.q, p.k, p.v, p.out, p.q_norm, p.k_norm, p.cosines, p.sines, p.queries,

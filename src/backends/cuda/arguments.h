@@ -174,6 +174,18 @@ struct NormArgs {
   QuantisedRowsOut codes;
 };
 
+/// A norm, what is added to it, a factor, and the norm of that (NormChain of row_plan.h).
+struct NormChainArgs {
+  View in, residual, sum;               // residual.data null: nothing is added
+  const float *weight, *second_weight;  // null: ones
+  float eps, second_eps, factor;
+  int second;  // whether there is a second norm:
+  View out;    // its rows,
+  QuantisedRowsOut codes;
+};
+constexpr int kNormKept = 2;  // of 4,096 numbers of a row, in registers
+constexpr int kNormChainWidth = kNormKept * 4096;
+
 struct LayerNormArgs {
   View in, out;
   const float *weight, *bias;
@@ -235,6 +247,7 @@ struct EmbedArgs {
   int plain_wide;                // floats
   int plain_stride;
   int groups, bits, group, wide;
+  int small_floats;    // the records have e2m1 codes
   const float* given;  // rows of the step's own, as wide as `out`; null: none
   View out;
 };
@@ -305,9 +318,10 @@ struct PlainLinearArgs {
   View in;
   const int* row_list;  // which rows of `in`; null: in order
   View out, residual;
+  const float* bias;  // [outputs]; null: none
   int rows, outputs;
   int block_outputs;  // of a block, a warp each
-  PlainMatrix also;
+  PlainMatrix also;   // without a bias
 };
 
 constexpr int kMaxChosen = 32;            // experts of a row
@@ -353,7 +367,9 @@ struct ExpertArgs {
 constexpr int kMixtureRows = 8;       // of a step that kernels/mixture.cu takes,
 constexpr int kMixturePairs = 64;     // its pairs of a row and an expert,
 constexpr int kMixtureExperts = 512;  // and the experts that there are
-constexpr int kMixtureHeld = 9;       // experts that a block of mixture_down multiplies at a time
+constexpr int kMixtureSets = 2;       // of eight warps of a block of mixture_down
+constexpr int kMixtureHeldStep = 8;   // it holds the sums of a multiple of this many experts
+constexpr int kMixtureDownThreads = 256 * kMixtureSets;
 
 /// The distinct experts of all rows of a step, ascending, and the place of each pair among the codes of inner
 /// rows: those of one expert after those of the one before. The expert that every row passes comes last.
@@ -377,7 +393,8 @@ struct MixtureArgs {
   int tiles, shared_tiles;                          // of gate
   int groups, down_groups, shared_groups;           // of K; shared_groups: of its down matrix
   int rows, out_tiles, gelu;
-  View inner_rows;                  // [kMixturePairs + 1][kMixtureRows]
+  int inner_blocks, held;  // blocks of mixture_inner; experts whose sums a block of mixture_down holds
+  View inner_rows;         // [kMixturePairs + 1][kMixtureRows]
   View shared_gate, residual, out;  // data null: there is none
 };
 
@@ -385,6 +402,7 @@ struct ExpertSumArgs {
   View routes, in, out;  // in: a row for each pair
   const float* bias;     // [experts][out.width]; null: none
   int chosen;
+  View residual;  // added to the sum; data null: nothing is
 };
 
 enum ExpertActivation { kExpertSilu, kExpertGelu, kExpertClamped };
@@ -394,6 +412,7 @@ struct ExpertActivationArgs {
   const float *gate_bias, *up_bias;  // [experts][gate.width]; null: none
   int chosen, activation;            // ExpertActivation
   float alpha, limit;                // of a clamped one
+  QuantisedRowsOut codes;            // activate_experts_codes: written in place of the rows
 };
 
 struct ArrangeArgs {  // columns of logits in order of ids

@@ -74,7 +74,11 @@ Result<CompiledProgram> Compiler::compile(const Program& program) {
   FT_TRY(reserve(program));
   for (const Instruction& instruction : program.instructions()) {
     const std::size_t first = operations_.size();
-    if (!plan_->done(number_)) FT_TRY(std::visit([this](const auto& op) { return make(op); }, instruction));
+    if (const NormChain* const chain = plan_->chain_at(number_)) {
+      FT_TRY(make(*chain));
+    } else if (!plan_->done(number_)) {
+      FT_TRY(std::visit([this](const auto& op) { return make(op); }, instruction));
+    }
     if (const Mixture* const mixture = mixture_with(number_)) {
       leave_to_mixture(first, *mixture);
       if (number_ == mixture->last) FT_TRY(make_mixture(*mixture));

@@ -23,8 +23,10 @@ struct Mixture {
   int last = -1;                     // where it is done
   int chosen = 0, inner_groups = 0;  // experts of a row; groups of an inner row, the longest one
 
-  /// Shared memory of a block of mixture_down.
-  int shared_bytes(int rows) const;
+  /// Shared memory of a block of mixture_down that holds the sums of `held` experts.
+  int shared_bytes(int rows, int held) const;
+  /// As many as there are, or fit.
+  int held(int rows, const Device& device) const;
   /// Whether it does a step of `rows` rows: where it is faster than a launch for each part (decision 040).
   bool supports(int rows, const Device& device) const;
 };
@@ -47,6 +49,7 @@ class Compiler {
   struct Product {
     std::shared_ptr<const PackedMatrix> matrix;
     View in, out, residual;
+    const float* bias = nullptr;  // [outputs]
     int outputs = 0;
     bool logit_rows = false;                   // of the step's logit rows only
     int first_weight = 0;                      // of its linear
@@ -79,6 +82,7 @@ class Compiler {
   Status make(const Embed& op);
   Status make(const Input& op);
   Status make(const Norm& op);
+  Status make(const NormChain& chain);
   Status make(const Linear& op);
   Status make(const Attention& op);
   Status make(const CausalConv1d& op);
@@ -111,7 +115,7 @@ class Compiler {
   Status add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
                              const MoeMlp& op);
   void add_expert_tiles(const MoeMlp& op);
-  Status add_inner(const MoeMlp& op, View gates, View ups);
+  Status add_inner(const MoeMlp& op, View gates, View ups, const WeightKind& down);
   void add_expert_product(const ExpertProduct& product, int chosen, int experts);
   void find_mixtures(const Program& program);
   const Mixture* mixture_with(int number) const;
@@ -119,14 +123,15 @@ class Compiler {
   Result<std::shared_ptr<const PackedMatrix>> experts_matrix(const MoeMlp& op, bool inner, int max_bits);
   Status make_mixture(const Mixture& mixture);
   void add_mixture(const MixtureArgs& made, const Mixture& mixture, View in, int experts);
-  void add_expert_codes(View in, int chosen, const WeightKind& kind);
-  Status add_activation(const MoeMlp& op, View gate, View up);
+  Status add_activation(const MoeMlp& op, View gate, View up, const WeightKind& down);
   void add_pair(const char* kernel, View a, View b, View out);
+  void add_gated(const char* kernel, const char* with_codes, View gate, View up, Row out);
   void add_scale(View in, View out, float factor);
   void add_soft_cap(const Logits& op);
   Status reserve_samples();
   Result<TablePlace> table_of(const Weight& weight);
   Result<std::vector<Product>> products_of(const Linear& op);
+  Result<const float*> biases_of(const std::vector<const Bias*>& biases);
   void add_product(const Product& product, int row_id);
   LinearCall call_of(const Product& product) const;
   void add_codes(View in, int row_id, ActivationFormat format, bool logit_rows, const FusedProducer& instead);
@@ -136,6 +141,7 @@ class Compiler {
   ActivationFormat format_of(const Weight& stored) const;
   ActivationFormat format_after(Row out) const;
   bool only_read_in(ActivationFormat format, Row out) const;
+  const Linear* linear_after() const;
   QuantisedRowsOut codes_for_next(Row out, View& rows);
   View view(Row row) const { return plan_->view(row, arena_.at()); }
 
@@ -160,7 +166,7 @@ class Compiler {
   Memory expert_rows_, expert_tile_memory_, mixture_rows_;
   std::vector<Mixture> mixtures_;
   std::int64_t mixture_bytes_ = 0;
-  bool mixture_codes_there_ = false;  // codes_ holds the rows of the mixture's first linear after it
+  bool mixture_codes_there_ = false;  // codes_ holds the rows of the mixture that is being made
   std::int64_t code_bytes_ = 0, code_scale_bytes_ = 0, workspace_bytes_ = 0, query_floats_ = 0,
                partial_floats_ = 0;
   HeldRow held_;              // what codes_ holds where the next operation runs

@@ -81,7 +81,9 @@ void Compiler::add_expert_product(const ExpertProduct& product, int chosen, int 
   if (kind.bits != 0) args.groups = matrix.groups();
   const char* const kernel =
       kind.bits == 0 ? "expert_plain"
-                     : kernel_name(fmt::format("expert_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0));
+      : kind.small_floats
+          ? "expert_e2m1"
+          : kernel_name(fmt::format("expert_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0));
   const int blocks = kind.bits == 0 ? product.tiles * kTileOutputs / 8 : product.tiles;
   operations_.emplace_back([=, memory = tile_memory()](const StepRun& step) mutable {
     args.expert_tiles = memory.of(step.shape.rows, chosen, experts);
@@ -89,23 +91,25 @@ void Compiler::add_expert_product(const ExpertProduct& product, int chosen, int 
   });
 }
 
-/// Codes of a row for each pair.
-void Compiler::add_expert_codes(View in, int chosen, const WeightKind& kind) {
-  held_ = {};
-  const QuantiseArgs args{in, nullptr, codes_.rows(in.width, kind.group)};
-  operations_.emplace_back([args, chosen](const StepRun& step) {
-    step.device.launch({"quantise", {parts_of(args.out.k, 2048), step.shape.rows * chosen}, 128}, &args);
-  });
-}
-
-/// In place of the gate: each thread reads what it writes.
-Status Compiler::add_activation(const MoeMlp& op, View gate, View up) {
-  ExpertActivationArgs args{view(op.routes), gate, up, nullptr, nullptr, op.chosen(), 0, op.alpha, op.limit};
+/// The rows that `down` reads: its codes, or floats in place of the gate, where each thread reads what it
+/// writes.
+Status Compiler::add_activation(const MoeMlp& op, View gate, View up, const WeightKind& down) {
+  ExpertActivationArgs args{view(op.routes), gate, up,       nullptr,  nullptr,
+                            op.chosen(),     0,    op.alpha, op.limit, {}};
   args.activation = op.activation == Activation::kSilu       ? kExpertSilu
                     : op.activation == Activation::kGeluTanh ? kExpertGelu
                                                              : kExpertClamped;
   FT_ASSIGN(args.gate_bias, retain<float>(weights_->floats(op.gate_bias)));
   FT_ASSIGN(args.up_bias, retain<float>(weights_->floats(op.up_bias)));
+  if (down.bits != 0) {
+    held_ = {};
+    args.codes = codes_.rows(gate.width, down.group);
+    operations_.emplace_back([args](const StepRun& step) {
+      const Grid grid{parts_of(args.codes.k, 512), step.shape.rows * args.chosen};
+      step.device.launch({"activate_experts_codes", grid, 128}, &args);
+    });
+    return {};
+  }
   operations_.emplace_back([args](const StepRun& step) {
     const Grid grid{parts_of(args.gate.width, 256), step.shape.rows * args.chosen};
     step.device.launch({"activate_experts", grid, 256}, &args);
@@ -163,8 +167,8 @@ std::vector<const Weight*> side_by_side(const ExpertList& a, const ExpertList& b
 
 }  // namespace
 
-/// activation(gate * in) * (up * in) of each pair, where `gates` is.
-Status Compiler::add_inner(const MoeMlp& op, View gates, View ups) {
+/// activation(gate * in) * (up * in) of each pair, where `gates` is, or its codes.
+Status Compiler::add_inner(const MoeMlp& op, View gates, View ups, const WeightKind& down) {
   FT_ASSIGN(const ExpertList gate, list_of(op.gate, *weights_, program_->max_weight_bits()));
   FT_ASSIGN(const ExpertList up, list_of(op.up, *weights_, program_->max_weight_bits()));
   ExpertProduct product{{}, 0, view(op.in), gates, op.chosen()};
@@ -180,7 +184,7 @@ Status Compiler::add_inner(const MoeMlp& op, View gates, View ups) {
     product.out = ups;
     FT_TRY(add_expert_products(up.pointers(), product, op));
   }
-  return add_activation(op, gates, ups);
+  return add_activation(op, gates, ups, down);
 }
 
 /// Gate and up of each expert side by side, or down of each.
@@ -193,17 +197,22 @@ Result<std::shared_ptr<const PackedMatrix>> Compiler::experts_matrix(const MoeMl
 }
 
 Status Compiler::make(const MoeMlp& op) {
+  const auto mixture = std::ranges::find(mixtures_, number_, &Mixture::experts);
+  if (mixture != mixtures_.end() && mixture->shared < 0)
+    mixture_codes_there_ = held_ == HeldRow{op.in.id, kStreamedKind.activations()};
   add_expert_tiles(op);
   const int size = op.size(), padded = static_cast<int>(round_up(size, kTileOutputs));
   float* const rows = expert_rows_.at<float>();
   const View gates{rows, 2 * padded, size}, ups{rows + padded, 2 * padded, size};
-  FT_TRY(add_inner(op, gates, ups));
   FT_ASSIGN(const ExpertList down, list_of(op.down, *weights_, program_->max_weight_bits()));
-  if (down.kind.bits != 0) add_expert_codes(gates, op.chosen(), down.kind);
+  FT_TRY(add_inner(op, gates, ups, down.kind));
   const View outs{rows + expert_sizes_.inner_floats, static_cast<int>(round_up(op.out.width, kTileOutputs)),
                   op.out.width};
   FT_TRY(add_expert_products(down.pointers(), {{}, 0, gates, outs, 1}, op));
-  ExpertSumArgs args{view(op.routes), outs, view(op.out), nullptr, op.chosen()};
+  const Add* const sum = plan_->sum_of(number_);
+  ExpertSumArgs args{view(op.routes), outs,        view(sum != nullptr ? sum->out : op.out),
+                     nullptr,         op.chosen(), {}};
+  if (sum != nullptr) args.residual = view(other_of(*sum, op.out));
   FT_ASSIGN(args.bias, retain<float>(weights_->floats(op.down_bias)));
   operations_.emplace_back([args](const StepRun& step) {
     step.device.launch({"sum_experts", {parts_of(args.out.width, 256), step.shape.rows}, 256}, &args);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
-#include "backends/cuda/test_devices.h"
+#include "backends/cuda/on_cuda_device.h"
 #include "backends/instruction_programs.h"
 #include "backends/ref/backend.h"
 #include "backends/test_programs.h"
@@ -14,47 +14,10 @@
 namespace ft::cuda_instruction_test {
 namespace {
 
-constexpr int kRows = 70;
-
-class CudaInstruction : public testing::TestWithParam<std::string> {
+class CudaInstruction : public OnCudaDevice {
  protected:
-  void SetUp() override {
-    if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
-    backend_ = std::move(cuda_on(GetParam()).value());
-  }
-
-  /// Against the reference, and the same bits in every chunk.
-  void expect_like_the_reference(const Program& program, int width, double tolerance, const char* what,
-                                 bool in_chunks = true) {
-    const std::vector<float> rows = random_rows(random_, kRows, width);
-    const auto reference = make_ref_backend();
-    const std::vector<float> expected = captured_rows(*reference, program, rows, width, kRows);
-    const std::vector<float> got = captured_rows(*backend_, program, rows, width, kRows);
-    ASSERT_EQ(got.size(), expected.size());
-    for (std::size_t i = 0; i < got.size(); ++i)
-      ASSERT_TRUE(std::isfinite(got[i])) << what << ", number " << i;
-    EXPECT_LT(difference(got, expected), tolerance) << what;
-    if (!in_chunks) return;
-    const bool slow = GetParam() == "emulated";
-    for (const int chunk : slow ? std::vector<int>{9, 33} : std::vector<int>{1, 4, 9, 33}) {
-      const std::vector<float> again =
-          captured_rows(*backend_, program, rows, width, chunk, chunk == 9 ? 5 : 0);
-      const auto differs = std::ranges::mismatch(again, got).in1 - again.begin();
-      EXPECT_EQ(differs, std::ssize(got))
-          << what << " by " << chunk << ": " << again[static_cast<std::size_t>(differs)];
-    }
-  }
-
-  void expect_like_the_reference(const InstructionProgram& made, double tolerance, const char* what,
-                                 bool in_chunks = true) {
-    expect_like_the_reference(made.program, made.width, tolerance, what, in_chunks);
-  }
-
   enum class Family { kQwen, kGemma, kMixture, kTower };
   void expect_any_chunk(Family family);
-
-  std::unique_ptr<Backend> backend_;
-  RandomWeights random_{7};
 };
 
 /// Biases and the clamped activation with a limit that many values are beyond.
@@ -110,13 +73,14 @@ TEST_P(CudaInstruction, NormsWithAMeanBiasesAndGelu) {
 /// Experts in each format, of widths that suit no tile; rows that share experts and rows that do not.
 TEST_P(CudaInstruction, MixturesOfExperts) {
   struct Kind {
-    int experts, chosen, width, size, bits;  // bits 0: plain
+    int experts, chosen, width, size, bits;  // bits 0: plain; -4: mxfp4
     bool gemma;
     bool clamped = false;  // with biases
   };
   for (const Kind& kind : {Kind{11, 3, 96, 40, 0, true}, Kind{40, 8, 128, 64, 4, false},
                            Kind{3, 2, 192, 128, 8, true}, Kind{5, 1, 64, 50, 4, false},
-                           Kind{9, 4, 96, 50, 0, false, true}, Kind{40, 4, 128, 64, 4, false, true}}) {
+                           Kind{9, 4, 96, 50, 0, false, true}, Kind{40, 4, 128, 64, 4, false, true},
+                           Kind{12, 4, 288, 96, -4, false, true}, Kind{5, 2, 64, 32, -4, false}}) {
     Program program;
     const Row in = program.input(kind.width + kind.experts + 1), x = part(program, in, 0, kind.width);
     TopKRouter route{part(program, in, kind.width, kind.experts), kind.chosen, !kind.gemma, {}, {}};
@@ -125,6 +89,7 @@ TEST_P(CudaInstruction, MixturesOfExperts) {
     experts.in = x, experts.routes = program.append(route);
     experts.activation = kind.gemma ? Activation::kGeluTanh : Activation::kSilu;
     const auto matrix = [&](int rows, int cols, bool affine) {
+      if (kind.bits < 0) return random_.block_float(Format::kMxfp4, rows, cols);
       return affine ? random_.affine(rows, cols, kind.bits, cols % 64 == 0 ? 64 : 32)
                     : random_.plain(Format::kBf16, rows, cols, 0.2F);
     };
@@ -134,8 +99,9 @@ TEST_P(CudaInstruction, MixturesOfExperts) {
       experts.down.push_back(matrix(kind.width, kind.size, kind.bits > 0 && kind.size % 32 == 0));
     }
     if (kind.clamped) add_biases(experts, random_);
-    const Row gate = part(program, in, kind.width + kind.experts, 1);
-    program.capture("out", program.append(SigmoidGate{program.append(std::move(experts)), gate, {}}));
+    const Row gate = part(program, in, kind.width + kind.experts, 1),
+              out = program.append(std::move(experts));
+    program.capture("out", kind.clamped ? program.add(x, out) : program.append(SigmoidGate{out, gate, {}}));
     expect_like_the_reference(program, in.width, kind.bits == 0 ? 1e-5 : 0.03, "experts");
   }
 }
@@ -177,6 +143,7 @@ TEST_P(CudaInstruction, AMixtureOfFewRowsHasTheBitsOfManyRows) {
       out = program.add(in, program.add(out, program.append(SigmoidGate{everyone, rows[3], {}})));
     } else {
       out = program.append(std::move(experts));
+      if (kind.experts > 256) out = program.add(in, out);
     }
     program.capture("out", out);
     const std::vector<float> given = random_rows(random_, 20, kind.hidden);
@@ -262,8 +229,12 @@ TEST_P(CudaInstruction, LinearsOfEveryFormat) {
   for (const Format format : {Format::kBf16, Format::kF16, Format::kF32}) {
     for (const int cols : {1, 17, 255, 600}) expect({random_.plain(format, 33, cols, 1)}, 1e-6, "plain");
   }
-  for (const Format format : {Format::kMxfp4, Format::kMxfp8, Format::kNvfp4})
+  for (const Format format : {Format::kMxfp8, Format::kNvfp4})
     expect({random_.block_float(format, 33, 288)}, 1e-6, "block floats");
+  for (const int cols : {32, 288, 960})
+    expect({random_.block_float(Format::kMxfp4, 53, cols)}, 0.01, "mxfp4");
+  expect({random_.block_float(Format::kMxfp4, 33, 288), random_.affine(48, 288, 4, 32)}, 0.01,
+         "kinds of one width and group");
 }
 
 /// No kernel multiplies codes in groups of 16, so the norm may not leave codes in place of its row.

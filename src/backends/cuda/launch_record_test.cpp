@@ -158,17 +158,21 @@ void record_linear(std::string& text, const Card& card, const Weight& weight) {
   program.linear(program.input(static_cast<int>(weight.cols)), {weight});
   Recorder recorder(card, program, {.max_rows = 1024, .max_logit_rows = 1});
   const std::string kernels = kernels_by_rows(recorder);
-  text += fmt::format("{}, {} bits, group {}{}, {} to {}: {}; {:016x}\n", card.name, weight.bits,
-                      weight.group, weight.scale_format == Format::kBf16 ? "" : ", float scales", weight.cols,
-                      weight.rows, kernels, recorder.sum());
+  const std::string format = weight.format == Format::kAffine ? fmt::format("{} bits", weight.bits)
+                                                              : std::string(format_name(weight.format));
+  text += fmt::format("{}, {}, group {}{}, {} to {}: {}; {:016x}\n", card.name, format, weight.group,
+                      weight.scale_format == Format::kF32 ? ", float scales" : "", weight.cols, weight.rows,
+                      kernels, recorder.sum());
 }
 
 void record_linears(std::string& text) {
+  RandomWeights random(7);
   for (const int inputs : published_inputs()) record_linear(text, kHopper, matrix(5120, inputs, 4, 64));
   for (const Card& card : kCards) {
     for (const int inputs : {256, 1024, 5120, 5376, 17408, 28672}) {
       for (const int outputs : {48, 1024, 34816}) record_linear(text, card, matrix(outputs, inputs, 4, 64));
     }
+    record_linear(text, card, random.block_float(Format::kMxfp4, 3000, 2880));
     for (const int bits : {4, 8}) {
       for (const int group : {32, 64, 128}) {
         for (const Format scales : {Format::kBf16, Format::kF32}) {

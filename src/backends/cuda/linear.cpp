@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backends/cuda/compiler.h"
+#include "backends/weight_rows.h"
 
 namespace ft::cuda {
 
@@ -58,6 +59,7 @@ LinearCall Compiler::call_of(const Product& product) const {
   args.wide = matrix.kind.wide ? 1 : 0;
   args.k = static_cast<int>(matrix.cols), args.padded = static_cast<int>(matrix.padded);
   args.in = product.in, args.out = product.out, args.residual = product.residual;
+  args.bias = product.bias;
   args.outputs = product.outputs;
   if (product.also != nullptr)
     args.also = {product.also->memory.at(), product.also_out, static_cast<int>(product.also->outputs)};
@@ -93,9 +95,22 @@ void Compiler::add_product(const Product& product, int row_id) {
   });
 }
 
+/// The vectors side by side, each padded as its output is; null: there are none.
+Result<const float*> Compiler::biases_of(const std::vector<const Bias*>& biases) {
+  std::vector<float> all;
+  for (const Bias* bias : biases) {
+    const std::size_t first = all.size();
+    all.resize(first + static_cast<std::size_t>(round_up(bias->in.width, kTileOutputs)));
+    read_rows(bias->bias, 0, 1, all.data() + first);
+  }
+  if (all.empty()) return nullptr;
+  return retain<float>(weights_->upload(all.data(), all.size() * sizeof(float)));
+}
+
 /// Matrices of one kind that lie side by side are one product.
 Result<std::vector<Compiler::Product>> Compiler::products_of(const Linear& op) {
   const Add* const sum = plan_->sum_of(number_);
+  const std::vector<const Bias*>& biases = plan_->biases_of(number_);
   std::vector<Weight> all;
   for (const Weight& weight : op.weights)
     all.push_back(weights_->reduced(weight, program_->max_weight_bits()));
@@ -112,8 +127,9 @@ Result<std::vector<Compiler::Product>> Compiler::products_of(const Linear& op) {
     Product product;
     FT_ASSIGN(product.matrix, weights_->matrix(weights));
     product.in = view(op.in);
-    product.out = view(sum != nullptr ? sum->out : op.outs[first]);
-    if (sum != nullptr) product.residual = view(sum->a.id == op.outs[0].id ? sum->b : sum->a);
+    product.out = view(sum != nullptr ? sum->out : biases.empty() ? op.outs[first] : biases[0]->out);
+    if (sum != nullptr) product.residual = view(other_of(*sum, biases.empty() ? op.outs[0] : biases[0]->out));
+    FT_ASSIGN(product.bias, biases_of(biases));
     product.outputs = static_cast<int>(sum != nullptr ? all[first].rows : product.matrix->outputs);
     product.first_weight = static_cast<int>(first);
     products.push_back(std::move(product));

@@ -216,6 +216,7 @@ std::optional<Planned<GemmArgs>> plan_gemm(const LinearCall& call, Device& devic
 
 /// `columns`: of eight rows, of a block: 1 or 4.
 const char* linear_name(const WeightKind& kind, int columns) {
+  if (kind.small_floats) return columns == 4 ? "linear_e2m1_4" : "linear_e2m1_1";
   static const auto names = [] {
     std::array<const char*, 24> all{};
     std::size_t at = 0;
@@ -240,6 +241,24 @@ Planned<LinearArgs> plan_linear(const LinearCall& call) {
            {call.args.tiles, parts_of(call.args.rows, columns * ActivationFormat::kColumnRows)},
            256},
           call.args};
+}
+
+// ---- linear_plain_RxO: rows and outputs of a warp, of plain weights with enough outputs for all SMs ----
+
+std::optional<Planned<PlainLinearArgs>> plan_outputs(const LinearCall& call, Device& device) {
+  constexpr int kWarps = 8;
+  const PlainLinearArgs& args = call.plain;
+  if (call.packed() || args.wide != 0 || args.also.outputs != 0) return std::nullopt;
+  const int of_all = kWarps * device.facts().processors;  // outputs, if each warp of an SM has one
+  const int outputs = args.outputs >= 4 * of_all ? 4 : args.outputs >= 2 * of_all ? 2 : 0;
+  if (outputs == 0) return std::nullopt;
+  const int rows = args.rows == 1 ? 1 : args.rows <= 4 ? 4 : 8;
+  const char* const name = rows == 1      ? outputs == 4 ? "linear_plain_1x4" : "linear_plain_1x2"
+                           : rows == 4    ? outputs == 4 ? "linear_plain_4x4" : "linear_plain_4x2"
+                           : outputs == 4 ? "linear_plain_8x4"
+                                          : "linear_plain_8x2";
+  return Planned<PlainLinearArgs>{
+      {name, {parts_of(args.outputs, kWarps * outputs), parts_of(args.rows, rows)}, 32 * kWarps}, args};
 }
 
 Planned<PlainLinearArgs> plan_plain(const LinearCall& call) {
@@ -294,6 +313,7 @@ constexpr std::array kTable = {planned<plan_stream>("stream", kProducerRows),
                                kAsyncKernel,
                                planned<plan_gemm>("gemm"),
                                planned<kLinear>("linear"),
+                               planned<plan_outputs>("linear_plain_outputs"),
                                planned<kPlain>("linear_plain")};
 
 constexpr int kOwnRows =

@@ -11,7 +11,7 @@
 
 namespace ft::cuda {
 
-inline constexpr WeightKind kStreamedKind{4, kStreamedGroup, false};  // of the linears made for Hopper
+inline constexpr WeightKind kStreamedKind{4, kStreamedGroup};  // of the linears made for Hopper
 
 /// One product of a step.
 struct LinearCall {

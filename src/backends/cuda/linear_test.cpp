@@ -1,4 +1,4 @@
-// The affine linear against its definition, bit for bit: integers, IEEE fused multiply-adds, eight slices of
+// The packed linear against its definition, bit for bit: integers, IEEE fused multiply-adds, eight slices of
 // K. And which compiled image a GPU takes.
 #include <algorithm>
 #include <cmath>
@@ -13,6 +13,7 @@
 #include "backends/random_weights.h"
 #include "format/affine.h"
 #include "format/half.h"
+#include "format/small_float.h"
 
 namespace ft::cuda_linear_test {
 namespace {
@@ -21,11 +22,23 @@ float bf16_at(const std::byte* from, std::int64_t index) {
   return format::bf16_to_float(format::load_u16(from + 2 * index));
 }
 
-/// One output of one row.
-float oracle(const Weight& weight, std::int64_t output, std::span<const float> row) {
-  const std::int64_t groups = weight.cols / weight.group, line = weight.cols * weight.bits / 8;
+/// Codes as integers: those of e2m1 are doubled.
+std::vector<int> whole_codes(const Weight& weight, std::int64_t output) {
+  const std::int64_t line = weight.cols * weight.bits / 8;
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.cols));
   format::unpack_codes(weight.data + output * line, weight.bits, weight.cols, codes.data());
+  const bool small_floats = weight.format == Format::kMxfp4;
+  std::vector<int> whole;
+  for (const std::uint8_t code : codes)
+    whole.push_back(small_floats ? static_cast<int>(2 * format::e2m1_to_float(code)) : code);
+  return whole;
+}
+
+/// One output of one row.
+float oracle(const Weight& weight, std::int64_t output, std::span<const float> row) {
+  const std::int64_t groups = weight.cols / weight.group;
+  const std::vector<int> codes = whole_codes(weight, output);
+  const bool small_floats = weight.format == Format::kMxfp4;
   float total = 0;
   for (std::int64_t slice = 0; slice < 8; ++slice) {
     float sum = 0;
@@ -41,13 +54,23 @@ float oracle(const Weight& weight, std::int64_t output, std::span<const float> r
         dot += code * codes[first + i];
         all += code;
       }
-      const float weight_scale = bf16_at(weight.scales, output * groups + g);
+      const std::int64_t at = output * groups + g;
+      const float weight_scale = small_floats
+                                     ? format::e8m0_to_float(static_cast<std::uint8_t>(weight.scales[at]))
+                                     : bf16_at(weight.scales, at);
       sum = std::fma(static_cast<float>(dot), weight_scale * scale, sum);
-      sum = std::fma(bf16_at(weight.biases, output * groups + g), scale * static_cast<float>(all), sum);
+      if (!small_floats) sum = std::fma(bf16_at(weight.biases, at), scale * static_cast<float>(all), sum);
     }
     total = slice == 0 ? sum : total + sum;
   }
-  return total;
+  return small_floats ? 0.5F * total : total;
+}
+
+/// The smallest scale and small ones, whose products stay numbers.
+Weight with_extreme_scales(Weight weight) {
+  auto* const scales = const_cast<std::byte*>(weight.scales);  // of the test's own random weights
+  for (int i = 0; i < 12; ++i) scales[i * 7] = static_cast<std::byte>(i % 4);
+  return weight;
 }
 
 class CudaLinear : public testing::TestWithParam<std::string> {};
@@ -56,10 +79,12 @@ TEST_P(CudaLinear, HasTheBitsOfItsDefinition) {
   if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
   const auto backend = std::move(cuda_on(GetParam()).value());
   RandomWeights random(11);
+  constexpr int kMxfp4 = 0;  // bits of it
   for (const auto& [bits, group, cols] :
        {std::tuple{4, 64, 1024}, std::tuple{4, 32, 320}, std::tuple{8, 128, 640}, std::tuple{3, 64, 448},
-        std::tuple{8, 64, 704}}) {
-    const Weight weight = random.affine(40, cols, bits, group);
+        std::tuple{8, 64, 704}, std::tuple{kMxfp4, 32, 320}, std::tuple{kMxfp4, 32, 1440}}) {
+    const Weight weight = bits == kMxfp4 ? with_extreme_scales(random.block_float(Format::kMxfp4, 40, cols))
+                                         : random.affine(40, cols, bits, group);
     Program program;
     program.capture("out", program.linear(program.input(cols), {weight})[0]);
     const auto executable =

@@ -9,6 +9,8 @@ namespace {
 
 using Instructions = std::vector<Instruction>;
 
+constexpr int kInnerBlocksOfAnSm = 3;  // by their registers
+
 /// The instruction before `end` that writes the row; -1: none.
 int writer_of(const Instructions& list, Row row, int end) {
   for (int i = end - 1; i >= 0; --i) {
@@ -143,14 +145,22 @@ void Compiler::leave_to_mixture(std::size_t first, const Mixture& mixture) {
 }
 
 bool Mixture::supports(int rows, const Device& device) const {
-  constexpr int kMaxRows = 4;
-  static_assert(kMaxRows <= kMixtureRows);
-  constexpr int kOwn = 8 << 10;  // static shared memory of mixture_down's block
-  return rows <= kMaxRows && slice_groups(inner_groups) == 1 && rows * chosen <= kMixturePairs &&
-         shared_bytes(rows) <= device.facts().shared_bytes - kOwn;
+  const int of_slice = slice_groups(inner_groups), most = of_slice == 1   ? kMixtureRows
+                                                          : of_slice == 2 ? 1
+                                                                          : 0;
+  return rows <= most && rows * chosen <= kMixturePairs && held(rows, device) > 0;
 }
 
-int Mixture::shared_bytes(int rows) const { return mixture_layout(rows * (chosen + 1), inner_groups).bytes; }
+int Mixture::held(int rows, const Device& device) const {
+  constexpr int kOwn = 8 << 10;  // static shared memory of mixture_down's block
+  const int all = static_cast<int>(round_up(rows * chosen + 1, kMixtureHeldStep));
+  const int room = device.facts().shared_bytes - kOwn - shared_bytes(rows, 0);
+  return std::min(all, room / (kSplitK * kWarpSumBytes) / kMixtureHeldStep * kMixtureHeldStep);
+}
+
+int Mixture::shared_bytes(int rows, int held) const {
+  return mixture_layout(rows * (chosen + 1), inner_groups, held).bytes;
+}
 
 Status Compiler::make_mixture(const Mixture& mixture) {
   const auto& list = program_->instructions();
@@ -167,7 +177,11 @@ Status Compiler::make_mixture(const Mixture& mixture) {
   args.tiles = parts_of(size, kTileOutputs), args.out_tiles = parts_of(experts.out.width, kTileOutputs);
   args.groups = inner->groups(), args.down_groups = down->groups();
   args.gelu = experts.activation == Activation::kGeluTanh ? 1 : 0;
-  args.out = view(experts.out);
+  if (const Add* const sum = plan_->sum_of(mixture.experts)) {
+    args.out = view(sum->out), args.residual = view(other_of(*sum, experts.out));
+  } else {
+    args.out = view(experts.out);
+  }
   int width = size;
   if (mixture.shared >= 0) {
     const auto& linear = std::get<Linear>(list[static_cast<std::size_t>(mixture.linear)]);
@@ -183,7 +197,7 @@ Status Compiler::make_mixture(const Mixture& mixture) {
     args.shared_gate = view(std::get<SigmoidGate>(list[static_cast<std::size_t>(mixture.gate)]).gate);
     const auto& sum = std::get<Add>(list[static_cast<std::size_t>(mixture.sum)]);
     const auto& stream = std::get<Add>(list[static_cast<std::size_t>(mixture.last)]);
-    args.residual = view(stream.a.id == sum.out.id ? stream.b : stream.a);
+    args.residual = view(other_of(stream, sum.out));
     args.out = view(stream.out);
     width = std::max(width, shared.in.width);
   }
@@ -196,17 +210,22 @@ Status Compiler::make_mixture(const Mixture& mixture) {
 
 void Compiler::add_mixture(const MixtureArgs& made, const Mixture& mixture, View in, int experts) {
   const QuantiseArgs codes{in, nullptr, codes_.rows(in.width, kStreamedGroup)};
-  const bool there = mixture.shared >= 0 && mixture_codes_there_;
+  const bool there = mixture_codes_there_;
   operations_.emplace_back([=, args = made](const StepRun& step) mutable {
     if (!mixture.supports(step.shape.rows, step.device)) return;
     args.rows = step.shape.rows;
     if (!there) step.device.launch({"quantise", {parts_of(codes.out.k, 2048), step.shape.rows}, 128}, &codes);
     const int pairs = step.shape.rows * args.route.chosen, others = args.shared_inner != nullptr ? 1 : 0;
     step.device.launch({"mixture_routes", {1}, 256}, &args);
-    step.device.launch(
-        {"mixture_inner", {std::max(args.tiles, args.shared_tiles), std::min(pairs, experts) + others}, 256},
-        &args);
-    step.device.launch({"mixture_down", {args.out_tiles}, 256, mixture.shared_bytes(step.shape.rows)}, &args);
+    const int tiles = std::min(pairs, experts) * args.tiles + others * args.shared_tiles;
+    args.inner_blocks = std::min(tiles, kInnerBlocksOfAnSm * step.device.facts().processors);
+    args.held = mixture.held(step.shape.rows, step.device);
+    step.device.launch({"mixture_inner", {args.inner_blocks}, 256}, &args);
+    step.device.launch({"mixture_down",
+                        {args.out_tiles},
+                        kMixtureDownThreads,
+                        mixture.shared_bytes(step.shape.rows, args.held)},
+                       &args);
   });
   made_for_.resize(operations_.size() - 1, number_);
   made_for_.push_back(mixture.experts);

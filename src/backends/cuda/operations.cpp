@@ -23,6 +23,7 @@ Status Compiler::make(const Embed& op) {
   }
   args.plain_wide = args.wide = table->kind.wide ? 1 : 0;
   args.bits = table->kind.bits, args.group = table->kind.group;
+  args.small_floats = table->kind.small_floats ? 1 : 0;
   args.out = view(op.out);
   operations_.emplace_back([args](const StepRun& step) mutable {
     args.step = step.table;
@@ -58,15 +59,29 @@ Status Compiler::make(const Capture& op) {
 
 // ---- norms and what goes element by element ----
 
-/// The format in which the next instruction, if it is a linear, reads the row.
-ActivationFormat Compiler::format_after(Row out) const {
+/// The next instruction, if it is a linear.
+const Linear* Compiler::linear_after() const {
   const auto& list = program_->instructions();
   const auto next = static_cast<std::size_t>(number_) + 1;
-  const auto* linear = next < list.size() ? std::get_if<Linear>(&list[next]) : nullptr;
-  if (linear == nullptr || linear->in.id != out.id) return {};
-  for (const Weight& stored : linear->weights) {
-    const ActivationFormat format = format_of(stored);
-    if (format != ActivationFormat{}) return format;
+  return next < list.size() ? std::get_if<Linear>(&list[next]) : nullptr;
+}
+
+/// The format in which the linear or the experts after this instruction read the row. Nothing that makes
+/// other codes lies between.
+ActivationFormat Compiler::format_after(Row out) const {
+  const auto& list = program_->instructions();
+  for (std::size_t i = static_cast<std::size_t>(number_) + 1; i < list.size(); ++i) {
+    if (const auto* experts = std::get_if<MoeMlp>(&list[i]))
+      return experts->in.id == out.id ? format_of(experts->gate[0]) : ActivationFormat{};
+    if (const auto* linear = std::get_if<Linear>(&list[i])) {
+      if (linear->in.id != out.id) return {};
+      for (const Weight& stored : linear->weights) {
+        const ActivationFormat format = format_of(stored);
+        if (format != ActivationFormat{}) return format;
+      }
+      continue;
+    }
+    if (!std::holds_alternative<Bias>(list[i]) && !std::holds_alternative<TopKRouter>(list[i])) return {};
   }
   return {};
 }
@@ -74,9 +89,10 @@ ActivationFormat Compiler::format_after(Row out) const {
 /// Nobody reads the row itself: the next linear reads it in this format alone.
 bool Compiler::only_read_in(ActivationFormat format, Row out) const {
   if (format == ActivationFormat{} || plan_->readers(out) != 1) return false;
-  const auto& linear = std::get<Linear>(program_->instructions()[static_cast<std::size_t>(number_) + 1]);
-  return std::ranges::all_of(linear.weights,
-                             [&](const Weight& stored) { return format_of(stored) == format; });
+  const Linear* const linear = linear_after();
+  return linear != nullptr && std::ranges::all_of(linear->weights, [&](const Weight& stored) {
+           return format_of(stored) == format;
+         });
 }
 
 /// What a product with this weight, as it is multiplied, reads.
@@ -106,6 +122,24 @@ Status Compiler::make(const Norm& op) {
     if (makes_codes(producer, step.shape.rows, args.in.width)) return;
     step.device.launch({"rms_norm", {step.shape.rows}, 256}, &args);
   });
+  return {};
+}
+
+Status Compiler::make(const NormChain& chain) {
+  NormChainArgs args{};
+  args.in = view(chain.norm->in), args.sum = view(chain.sum_row());
+  FT_ASSIGN(args.weight, retain<float>(weights_->floats(chain.norm->weight)));
+  args.eps = chain.norm->eps;
+  args.factor = chain.scale != nullptr ? chain.scale->factor : 1;
+  if (chain.sum != nullptr) args.residual = view(other_of(*chain.sum, chain.norm->out));
+  if (chain.second != nullptr) {
+    args.second = 1, args.second_eps = chain.second->eps;
+    FT_ASSIGN(args.second_weight, retain<float>(weights_->floats(chain.second->weight)));
+    args.out = view(chain.second->out);
+    args.codes = codes_for_next(chain.second->out, args.out);
+  }
+  operations_.emplace_back(
+      [args](const StepRun& step) { step.device.launch({"norm_chain", {step.shape.rows}, 256}, &args); });
   return {};
 }
 
@@ -152,17 +186,20 @@ void Compiler::add_pair(const char* kernel, View a, View b, View out) {
   });
 }
 
-Status Compiler::make(const Swiglu& op) {
-  PairArgs args{view(op.gate), view(op.up), view(op.out), {}};
-  args.codes = codes_for_next(op.out, args.out);
-  if (args.codes.codes == nullptr) return add_pair("swiglu", args.a, args.b, args.out), Status();
-  operations_.emplace_back([args](const StepRun& step) {
-    step.device.launch({"swiglu_codes", {parts_of(args.codes.k, 512), step.shape.rows}, 128}, &args);
+/// The kernel `with_codes` where the next linear reads codes.
+void Compiler::add_gated(const char* kernel, const char* with_codes, View gate, View up, Row out) {
+  PairArgs args{gate, up, view(out), {}};
+  args.codes = codes_for_next(out, args.out);
+  if (args.codes.codes == nullptr) return add_pair(kernel, args.a, args.b, args.out);
+  operations_.emplace_back([args, with_codes](const StepRun& step) {
+    step.device.launch({with_codes, {parts_of(args.codes.k, 512), step.shape.rows}, 128}, &args);
   });
-  return {};
+}
+Status Compiler::make(const Swiglu& op) {
+  return add_gated("swiglu", "swiglu_codes", view(op.gate), view(op.up), op.out), Status();
 }
 Status Compiler::make(const Geglu& op) {
-  return add_pair("geglu", view(op.gate), view(op.up), view(op.out)), Status();
+  return add_gated("geglu", "geglu_codes", view(op.gate), view(op.up), op.out), Status();
 }
 Status Compiler::make(const Add& op) {
   return add_pair("add", view(op.a), view(op.b), view(op.out)), Status();

@@ -1,7 +1,9 @@
 // Where the row matrices of a program lie: one arena, in which a matrix takes the place of those that nobody
 // reads any more. The outputs of a linear lie side by side in one matrix, so that one launch computes them. A
 // linear whose only reader is an addition right after it writes the sum directly; its output is never stored.
-// Owner: an executable. Thread: the engine thread, when a program is compiled.
+// So do experts with an addition, and a linear of plain weights whose outputs are only read by biases right
+// after it. A norm, an addition and a factor after it, and another norm are one launch (NormChain). Owner: an
+// executable. Thread: the engine thread, when a program is compiled.
 #pragma once
 
 #include <vector>
@@ -16,9 +18,21 @@ struct Uses {
   std::vector<Row> reads, writes;
 };
 Uses uses_of(const Instruction& instruction);
+/// What the sum adds to `one` of its rows.
+Row other_of(const Add& sum, Row one);
 
 /// From a mixture's route to its last instruction, which may read what any of them reads (Mixture).
 inline constexpr int kMixtureSpan = 5;
+
+/// Instructions that follow each other, each the only reader of the row before it.
+struct NormChain {
+  const Norm* norm = nullptr;
+  const Add* sum = nullptr;      // null: nothing is added
+  const Scale* scale = nullptr;  // null: the factor is 1
+  const Norm* second = nullptr;  // of a row that others read too; null: there is none
+  /// What the chain writes before its second norm.
+  Row sum_row() const { return scale != nullptr ? scale->out : sum->out; }
+};
 
 class RowPlan {
  public:
@@ -26,9 +40,15 @@ class RowPlan {
 
   std::int64_t bytes() const { return bytes_; }
   View view(Row row, std::byte* arena) const;
-  /// The Add that instruction `index`, a linear, does on the way; null: none.
+  /// The Add that instruction `index`, a linear or experts, does on the way; null: none.
   const Add* sum_of(int index) const { return sums_[static_cast<std::size_t>(index)]; }
-  /// Instruction `index` is an Add that its linear has done.
+  /// The Bias of each output of instruction `index`, a linear, which it does on the way; empty: it does none.
+  const std::vector<const Bias*>& biases_of(int index) const {
+    return biases_[static_cast<std::size_t>(index)];
+  }
+  /// The chain that ends with instruction `index` and is done there; null: none does.
+  const NormChain* chain_at(int index) const;
+  /// Instruction `index` is one that another one does.
   bool done(int index) const { return done_[static_cast<std::size_t>(index)]; }
   /// How many instructions read the row.
   int readers(Row row) const { return readers_[static_cast<std::size_t>(row.id)]; }
@@ -42,10 +62,17 @@ class RowPlan {
     int matrix = -1;
     int column = 0, stride = 0;
   };
+  void count_readers(const Program& program);
   void find_sums(const Program& program);
+  void find_biases(const Program& program);
+  void find_chains(const Program& program);
+  std::vector<Row> writes_of(const Program& program, int index) const;
   void place(std::vector<Matrix>& matrices);
 
   std::vector<const Add*> sums_;
+  std::vector<std::vector<const Bias*>> biases_;
+  std::vector<NormChain> chains_;  // by the instruction that ends them
+  std::vector<int> done_by_;       // by instruction: the one where what it reads is read last
   std::vector<bool> done_;
   std::vector<int> readers_;
   std::vector<Place> places_;  // by row id

@@ -16,8 +16,10 @@ constexpr std::int64_t kPieceBytes = 64 << 20;
 
 std::int64_t bytes_of(const PackedMatrix& matrix) {
   if (matrix.kind.bits == 0) return matrix.outputs * matrix.padded * (matrix.kind.wide ? 4 : 2);
-  return matrix.outputs / kTileOutputs * matrix.groups() *
-         record_bytes(matrix.kind.bits, matrix.kind.group, matrix.kind.wide ? 1 : 0);
+  const int record = matrix.kind.small_floats
+                         ? kSmallFloatRecord
+                         : record_bytes(matrix.kind.bits, matrix.kind.group, matrix.kind.wide ? 1 : 0);
+  return matrix.outputs / kTileOutputs * matrix.groups() * record;
 }
 
 /// What tells a matrix from all others. Its address alone does not: random weights of many names are one
@@ -47,6 +49,8 @@ Result<WeightKind> kind_of(const Weight& weight) {
     }
     return WeightKind{weight.bits <= 4 ? 4 : 8, weight.group, weight.scale_format != Format::kBf16};
   }
+  if (weight.format == Format::kMxfp4 && weight.offset == 0)
+    return WeightKind{4, kSmallFloatGroup, false, true};
   // A code of 4 or 8 bits times its scale has at most 8 significant bits.
   return WeightKind{0, 0,
                     weight.format == Format::kF32 || weight.format == Format::kF16 || weight.offset != 0};
@@ -128,9 +132,10 @@ void WeightStore::pack_piece(const Weight& weight, const std::byte* codes, const
                              PackedMatrix& to) {
   const std::int64_t code_bytes = rows * (weight.cols * weight.bits / 8);
   const std::int64_t scale_bytes = rows * (weight.cols / weight.group) * element_bytes(weight.scale_format);
+  const std::int64_t bias_bytes = weight.format == Format::kAffine ? scale_bytes : 0;
   const std::int64_t scales_at = round_up(code_bytes, 256),
                      biases_at = scales_at + round_up(scale_bytes, 256);
-  const auto staging_bytes = static_cast<std::size_t>(biases_at + round_up(scale_bytes, 256));
+  const auto staging_bytes = static_cast<std::size_t>(biases_at + round_up(bias_bytes, 256));
   if (raw_.bytes() < staging_bytes) {
     device_->wait();  // the piece before may still be read
     raw_ = {};
@@ -142,7 +147,7 @@ void WeightStore::pack_piece(const Weight& weight, const std::byte* codes, const
   }
   device_->copy_in(raw_.at(), codes, static_cast<std::size_t>(code_bytes));
   device_->copy_in(raw_.at(scales_at), scales, static_cast<std::size_t>(scale_bytes));
-  device_->copy_in(raw_.at(biases_at), biases, static_cast<std::size_t>(scale_bytes));
+  if (bias_bytes > 0) device_->copy_in(raw_.at(biases_at), biases, static_cast<std::size_t>(bias_bytes));
   PackArgs args{};
   args.raw = raw_.at<unsigned char>();
   args.scales = raw_.at<unsigned char>(scales_at);
@@ -159,7 +164,8 @@ void WeightStore::pack_piece(const Weight& weight, const std::byte* codes, const
   args.scale_bytes = element_bytes(weight.scale_format);
   args.scale_half = weight.scale_format == Format::kF16 ? 1 : 0;
   args.wide = to.kind.wide ? 1 : 0;
-  device_->launch({"pack", {parts_of(std::int64_t{args.tiles} * to.groups(), 8)}, 256, 0, false}, &args);
+  const char* const kernel = to.kind.small_floats ? "pack_small_floats" : "pack";
+  device_->launch({kernel, {parts_of(std::int64_t{args.tiles} * to.groups(), 8)}, 256, 0, false}, &args);
 }
 
 void WeightStore::pack_plain(const Weight& weight, std::span<const std::int32_t> ids, std::int64_t from,
@@ -209,7 +215,8 @@ void WeightStore::pack_rows(const Weight& weight, std::span<const std::int32_t> 
   };
   const std::int64_t scale_bytes = weight.cols / weight.group * element_bytes(weight.scale_format);
   const auto codes = gather(weight.data, weight.cols * weight.bits / 8);
-  const auto scales = gather(weight.scales, scale_bytes), biases = gather(weight.biases, scale_bytes);
+  const auto scales = gather(weight.scales, scale_bytes);
+  const auto biases = gather(weight.biases, weight.format == Format::kAffine ? scale_bytes : 0);
   pack_piece(weight, codes.data(), scales.data(), biases.data(), static_cast<std::int64_t>(ids.size()), first,
              to);
   device_->wait();  // the vectors end here

@@ -1,6 +1,7 @@
 // Weights as kernels read them, in the GPU's memory. Affine matrices become tiles of records
-// (kernels/layout.cuh), 2- and 3-bit codes stored in 4 bits, 5- and 6-bit ones in 8; other formats become
-// rows of bfloat16 where that is exact, else of float32. A matrix that several programs read is there once.
+// (kernels/layout.cuh), 2- and 3-bit codes stored in 4 bits, 5- and 6-bit ones in 8; mxfp4 becomes records of
+// its own codes and scales; other formats become rows of bfloat16 where that is exact, else of float32. A
+// matrix that several programs read is there once.
 // Owner: executables share what they use. Thread: the engine thread. Cost: one pass over the mapped bytes,
 // copied as they are and packed by a kernel. Errors: no memory; formats and groups without a kernel.
 #pragma once
@@ -21,7 +22,8 @@ namespace ft::cuda {
 /// What decides which kernel reads a matrix. bits 0: plain rows.
 struct WeightKind {
   int bits = 0, group = 0;
-  bool wide = false;  // float scales, or float rows
+  bool wide = false;          // float scales, or float rows
+  bool small_floats = false;  // e2m1 codes and e8m0 scales, without biases
   bool operator==(const WeightKind&) const = default;
   /// What products with such weights read.
   ActivationFormat activations() const { return bits == 0 ? ActivationFormat{} : codes_in_groups(group); }

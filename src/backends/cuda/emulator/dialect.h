@@ -90,6 +90,16 @@ inline std::uint32_t warp_max_of(std::uint32_t value) {
   }
   return value;
 }
+inline std::uint32_t permute_bytes(std::uint32_t low, std::uint32_t high, std::uint32_t select) {
+  const std::uint64_t bytes = std::uint64_t{high} << 32 | low;
+  std::uint32_t out = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    const std::uint32_t nibble = select >> (4 * i) & 15U;
+    const auto byte = static_cast<std::uint32_t>(bytes >> (8 * (nibble & 7U)) & 255U);
+    out |= ((nibble & 8U) == 0 ? byte : (byte & 128U) == 0 ? 0U : 255U) << (8 * i);
+  }
+  return out;
+}
 inline float load_fresh(const float* from) { return *from; }
 inline void sync_warp() { exchange(0, 0); }
 inline int atomic_add(int* to, int value) {

@@ -87,6 +87,13 @@ template <int Left>
 FT_DEVICE void copies_left() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
+/// Byte i of the result: that of `high:low` which the low three bits of nibble i of `select` name; if its
+/// highest bit is set, the sign of that byte, eight times.
+FT_DEVICE u32 permute_bytes(u32 low, u32 high, u32 select) {
+  u32 out;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(out) : "r"(low), "r"(high), "r"(select));
+  return out;
+}
 /// c += a * b: a 16 x 32 of unsigned, b 32 x 8 of signed bytes, exact.
 FT_DEVICE void mma_bytes(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u32 b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3},{%4,%5,%6,%7},{%8,%9},{%0,%1,%2,%3};"

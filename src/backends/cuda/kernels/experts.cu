@@ -2,6 +2,7 @@
 // pairs are sorted into tiles of one expert; a block multiplies one with a tile of the expert's matrix. Which
 // pairs share a tile changes no bits: the columns of the matrix instruction are independent.
 #include "backends/cuda/kernels/product.cuh"
+#include "backends/cuda/kernels/quantise.cuh"
 
 namespace ft::cuda {
 
@@ -131,15 +132,14 @@ FT_DEVICE int row_of_place(const ExpertArgs& p, const int* pairs, int place) {
 }
 
 // x: tile of the expert's matrix; y: expert tile. Warp: slice of K.
-template <int Bits, int Group, int Wide>
+template <class Record>
 FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
-  constexpr int kSteps = Group / 32, kCodes = record_codes(Bits, Group),
-                kRecord = record_bytes(Bits, Group, Wide);
+  constexpr int kSteps = Record::kSteps, kGroup = Record::kGroup, kAhead = Record::kAhead;
   const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
   const int expert = p.expert_tiles.experts[blockIdx.y];
   if (expert < 0) return;
   const int* pairs = p.expert_tiles.pairs + (int)blockIdx.y * kExpertTileRows;
-  const i8* x = p.codes + (long long)row_of_place(p, pairs, quad) * p.groups * Group + t * 8 * kSteps;
+  const i8* x = p.codes + (long long)row_of_place(p, pairs, quad) * p.groups * kGroup + t * 8 * kSteps;
   const float* scales[2];
   FT_UNROLL for (int i = 0; i < 2; i++) {
     const int row = row_of_place(p, pairs, 2 * t + i);
@@ -148,20 +148,17 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
   const int tile = expert * p.tiles + (int)blockIdx.x;
   float acc[4] = {0, 0, 0, 0};
   const int begin = p.groups * slice / kSplitK, end = p.groups * (slice + 1) / kSplitK;
-  for (int g = begin; g < end; g++) {
-    const u8* record = p.records + record_at(tile, g, p.groups) * kRecord;
-    u32 a[kSteps][4];
-    load_words<Bits, kSteps>(record, lane, a);
-    float scale[2], bias[2];
-    scale_of(record, kCodes, Wide, quad, scale[0], bias[0]);
-    scale_of(record, kCodes, Wide, quad + 8, scale[1], bias[1]);
-    int dot[4] = {0, 0, 0, 0};
-    FT_UNROLL for (int j = 0; j < kSteps; j++) {
-      const uint2 b = *(const uint2*)(x + (long long)g * Group + 8 * j);
-      mma_bytes(dot, a[j][0], a[j][1], a[j][2], a[j][3], b.x, b.y);
+  for (int first = begin; first < end; first += kAhead) {
+    Record records[kAhead];
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      if (first + i < end) records[i].load(p.records, tile, first + i, p.groups);
     }
-    const float *s = scales[0] + (long long)g * kScaleFloats, *u = scales[1] + (long long)g * kScaleFloats;
-    add_group(acc, dot, scale, bias, make_float4(s[0], s[1], u[0], u[1]));
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      const long long g = first + i;
+      if (g >= end) continue;
+      const float *s = scales[0] + g * kScaleFloats, *u = scales[1] + g * kScaleFloats;
+      records[i].multiply(x + g * kGroup, make_float4(s[0], s[1], u[0], u[1]), acc);
+    }
   }
   *(float4*)sums[slice][lane] = make_float4(acc[0], acc[1], acc[2], acc[3]);
   sync_block();
@@ -169,6 +166,7 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
   FT_UNROLL for (int i = 0; i < 4; i++) {
     float total = sums[0][lane][i];
     FT_UNROLL for (int j = 1; j < kSplitK; j++) total = total + sums[j][lane][i];
+    total = Record::whole(total);
     const int pair = pairs[2 * t + i % 2];
     if (pair >= 0)
       p.out.data[(long long)pair * p.out.stride + (int)blockIdx.x * kTileOutputs + quad + i / 2 * 8] = total;
@@ -177,12 +175,14 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
 
 }  // namespace ft::cuda
 
-#define FT_EXPERT(Bits, Group, Wide)                                     \
-  FT_KERNEL(expert_##Bits##_##Group##_##Wide, ExpertArgs, 256) {         \
+#define FT_EXPERT_OF(name, ...)                                          \
+  FT_KERNEL(name, ExpertArgs, 256) {                                     \
     FT_SHARED __attribute__((aligned(16))) float sums[kSplitK * 32 * 4]; \
     begin_kernel();                                                      \
-    expert_codes<Bits, Group, Wide>(p, (float(*)[32][4])sums);           \
+    expert_codes<__VA_ARGS__>(p, (float(*)[32][4])sums);                 \
   }
+#define FT_EXPERT(Bits, Group, Wide) \
+  FT_EXPERT_OF(expert_##Bits##_##Group##_##Wide, AffineRecord<Bits, Group, Wide>)
 #define FT_EXPERTS(Bits, Group) FT_EXPERT(Bits, Group, 0) FT_EXPERT(Bits, Group, 1)
 
 namespace ft::cuda {
@@ -193,6 +193,7 @@ FT_EXPERTS(4, 128)
 FT_EXPERTS(8, 32)
 FT_EXPERTS(8, 64)
 FT_EXPERTS(8, 128)
+FT_EXPERT_OF(expert_e2m1, SmallFloatRecord)
 
 // Plain weights: a warp has one output; lane i the inputs 8 i ... 8 i + 7 of each 256. x: eight outputs; y:
 // bundle.
@@ -230,19 +231,34 @@ FT_DEVICE float activated(const ExpertActivationArgs& p, float gate, float up) {
   return g * sigmoid(p.alpha * g) * (u + 1.0f);
 }
 
-// x: 256 columns; y: pair.
-FT_KERNEL(activate_experts, ExpertActivationArgs, 256) {
-  begin_kernel();
-  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, pair = (int)blockIdx.y;
-  if (i >= p.gate.width) return;
-  float& to = p.gate.data[(long long)pair * p.gate.stride + i];
-  float gate = to, up = p.up.data[(long long)pair * p.up.stride + i];
+/// Number `i` of the inner row of a pair.
+FT_DEVICE float inner_of(const ExpertActivationArgs& p, int pair, int i) {
+  float gate = p.gate.data[(long long)pair * p.gate.stride + i];
+  float up = p.up.data[(long long)pair * p.up.stride + i];
   if (p.gate_bias != nullptr) {
     const float* const route = p.routes.data + (long long)(pair / p.chosen) * p.routes.stride;
     const long long at = (long long)route[pair % p.chosen] * p.gate.width + i;
     gate = gate + p.gate_bias[at], up = up + p.up_bias[at];
   }
-  to = activated(p, gate, up);
+  return activated(p, gate, up);
+}
+
+// x: 256 columns; y: pair.
+FT_KERNEL(activate_experts, ExpertActivationArgs, 256) {
+  begin_kernel();
+  const int i = (int)blockIdx.x * 256 + (int)threadIdx.x, pair = (int)blockIdx.y;
+  if (i >= p.gate.width) return;
+  p.gate.data[(long long)pair * p.gate.stride + i] = inner_of(p, pair, i);
+}
+
+// x: 512 columns; y: pair.
+FT_KERNEL(activate_experts_codes, ExpertActivationArgs, 128) {
+  begin_kernel();
+  const int at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 4, pair = (int)blockIdx.y;
+  const bool live = at < p.codes.k;
+  float v[4];
+  FT_UNROLL for (int j = 0; j < 4; j++) v[j] = live ? inner_of(p, pair, at + j) : 0.0f;
+  store_codes<4>(p.codes, pair, at, v, live);
 }
 
 // A row's experts in ascending order. x: 256 columns; y: row.
@@ -265,6 +281,7 @@ FT_KERNEL(sum_experts, ExpertSumArgs, 256) {
     if (p.bias != nullptr) value = value + p.bias[(long long)route[j] * p.out.width + i];
     total = total + route[p.chosen + j] * value;
   }
+  if (p.residual.data != nullptr) total = p.residual.data[(long long)row * p.residual.stride + i] + total;
   p.out.data[(long long)row * p.out.stride + i] = total;
 }
 

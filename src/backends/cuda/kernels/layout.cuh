@@ -10,6 +10,9 @@
 // (scale and bias of output quad, of output quad + 8), pairs of bfloat16 or of floats (wide).
 // Records of a tile: [piece][slice of K][group of the piece]. A piece of all slices is what the streaming
 // linear copies at once, so it lies side by side. The last piece of a slice may have fewer groups, or none.
+//
+// Records of e2m1 codes (mxfp4) lie in order of groups. Lane 4 * quad + t has two words, of outputs quad and
+// quad + 8: nibble i is the code of input 8 t + i. Scales: 8 quads x (e8m0 of output quad, of quad + 8).
 #pragma once
 
 #include "backends/cuda/kernels/device.cuh"
@@ -89,6 +92,28 @@ FT_DEVICE u32 code_of(const u8* record, int bits, int group, int output, int inp
   const int step = own / 8;
   const u32 word = *(const u32*)(record + word_at(8, lane, step, place / 4 * 2 + output / 8, steps));
   return word >> (8 * (place % 4)) & 255u;
+}
+
+FT_DEVICE const u8* small_float_record(const u8* records, int tile, int group, int groups) {
+  return records + ((long long)tile * groups + group) * kSmallFloatRecord;
+}
+
+/// The power of two that an e8m0 byte is.
+FT_DEVICE float power_of(u32 byte) {
+  const u32 bits = byte << 23;
+  return float_of(bits > 0x400000u ? bits : 0x400000u);
+}
+
+/// The magnitudes of e2m1 codes, doubled: 0, 1, 2, 3 and 4, 6, 8, 12.
+constexpr u32 kLowMagnitudes = 0x03020100u, kHighMagnitudes = 0x0c080604u;
+
+/// The value of one input (of the group) and output (of the tile) of a record of e2m1 codes.
+FT_DEVICE float small_float_of(const u8* record, int output, int input) {
+  const u32 word = ((const u32*)record)[(output % 8 * 4 + input / 8) * 2 + output / 8];
+  const u32 code = word >> (4 * (input % 8)) & 15u;
+  const float magnitude = (float)(permute_bytes(kLowMagnitudes, kHighMagnitudes, code & 7u) & 255u);
+  const float half = 0.5f * power_of(record[kSmallFloatCodes + output % 8 * 2 + output / 8]);
+  return (code & 8u ? -magnitude : magnitude) * half;
 }
 
 }  // namespace ft::cuda

@@ -1,42 +1,37 @@
-// Linears of packed affine weights and 8-bit codes (exact integer sums), and of plain weights and float rows;
-// the kernels that pack weights and read rows of them. The order of additions of a product depends on K
-// alone.
+// Linears of packed weights, affine and e2m1, and 8-bit codes (exact integer sums), and of plain weights and
+// float rows; the kernels that pack weights and read rows of them. The order of additions of a product is one
+// for each K.
 #include "backends/cuda/kernels/product.cuh"
 
 namespace ft::cuda {
 
-// ---- affine: a block has one tile of 16 outputs and 8 * Columns rows, a warp one slice of K ----
+// ---- packed: a block has one tile of 16 outputs and 8 * Columns rows, a warp one slice of K ----
 
-template <int Bits, int Group, int Wide, int Columns>
+template <class Record, int Columns>
 FT_DEVICE void linear_codes(const LinearArgs& p, float (*sums)[Columns][32][4]) {
-  constexpr int kSteps = Group / 32, kCodes = record_codes(Bits, Group),
-                kRecord = record_bytes(Bits, Group, Wide);
+  constexpr int kSteps = Record::kSteps, kGroup = Record::kGroup, kAhead = Record::kAhead;
   const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
   const int tile = (int)blockIdx.x, row0 = (int)blockIdx.y * 8 * Columns;
   const i8* x[Columns];
   const float* xs[Columns];
   FT_UNROLL for (int n = 0; n < Columns; n++) {  // rows beyond the last read others: columns are independent
     const int first = min_(row0 + 8 * n, (p.rows - 1) / 8 * 8);
-    x[n] = p.codes + (long long)min_(first + quad, p.rows - 1) * p.groups * Group + t * 8 * kSteps;
+    x[n] = p.codes + (long long)min_(first + quad, p.rows - 1) * p.groups * kGroup + t * 8 * kSteps;
     xs[n] = p.scales + (long long)(first / 8) * p.groups * kScaleFloats + t * 4;
   }
   float acc[Columns][4];
   FT_UNROLL for (int n = 0; n < Columns; n++) acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
   const int begin = p.groups * slice / kSplitK, end = p.groups * (slice + 1) / kSplitK;
-  for (int g = begin; g < end; g++) {
-    const u8* record = p.records + record_at(tile, g, p.groups) * kRecord;
-    u32 a[kSteps][4];
-    load_words<Bits, kSteps>(record, lane, a);
-    float scale[2], bias[2];
-    scale_of(record, kCodes, Wide, quad, scale[0], bias[0]);
-    scale_of(record, kCodes, Wide, quad + 8, scale[1], bias[1]);
-    FT_UNROLL for (int n = 0; n < Columns; n++) {
-      int dot[4] = {0, 0, 0, 0};
-      FT_UNROLL for (int j = 0; j < kSteps; j++) {
-        const uint2 b = *(const uint2*)(x[n] + (long long)g * Group + 8 * j);
-        mma_bytes(dot, a[j][0], a[j][1], a[j][2], a[j][3], b.x, b.y);
-      }
-      add_group(acc[n], dot, scale, bias, *(const float4*)(xs[n] + (long long)g * kScaleFloats));
+  for (int first = begin; first < end; first += kAhead) {
+    Record records[kAhead];
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      if (first + i < end) records[i].load(p.records, tile, first + i, p.groups);
+    }
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      const long long g = first + i;
+      if (g >= end) continue;
+      FT_UNROLL for (int n = 0; n < Columns; n++) records[i].multiply(
+          x[n] + g * kGroup, *(const float4*)(xs[n] + g * kScaleFloats), acc[n]);
     }
   }
   FT_UNROLL for (int n = 0; n < Columns; n++) {
@@ -46,7 +41,7 @@ FT_DEVICE void linear_codes(const LinearArgs& p, float (*sums)[Columns][32][4]) 
 }
 
 /// Adds the slices in order and stores: warp n has the rows [8 n, 8 n + 8).
-template <int Columns>
+template <class Record, int Columns>
 FT_DEVICE void store_sums(const LinearArgs& p, float (*sums)[Columns][32][4]) {
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3, n = warp_of();
   if (n >= Columns) return;
@@ -55,6 +50,7 @@ FT_DEVICE void store_sums(const LinearArgs& p, float (*sums)[Columns][32][4]) {
     float total = flat[((0 * Columns + n) * 32 + lane) * 4 + i];
     FT_UNROLL for (int slice = 1; slice < kSplitK; slice++) total =
         total + flat[((slice * Columns + n) * 32 + lane) * 4 + i];
+    total = Record::whole(total);
     const int row = ((int)blockIdx.y * Columns + n) * 8 + 2 * t + i % 2;
     const int output = (int)blockIdx.x * kTileOutputs + quad + i / 2 * 8;
     if (row >= p.rows || output >= p.outputs) continue;
@@ -66,13 +62,16 @@ FT_DEVICE void store_sums(const LinearArgs& p, float (*sums)[Columns][32][4]) {
 
 }  // namespace ft::cuda
 
-#define FT_LINEAR(Bits, Group, Wide, Columns)                                      \
-  FT_KERNEL(linear_##Bits##_##Group##_##Wide##_##Columns, LinearArgs, 256) {       \
+#define FT_LINEAR_OF(name, Columns, ...)                                           \
+  FT_KERNEL(name, LinearArgs, 256) {                                               \
+    using Record = __VA_ARGS__;                                                    \
     FT_SHARED __attribute__((aligned(16))) float sums[kSplitK * Columns * 32 * 4]; \
     begin_kernel();                                                                \
-    linear_codes<Bits, Group, Wide, Columns>(p, (float(*)[Columns][32][4])sums);   \
-    store_sums<Columns>(p, (float(*)[Columns][32][4])sums);                        \
+    linear_codes<Record, Columns>(p, (float(*)[Columns][32][4])sums);              \
+    store_sums<Record, Columns>(p, (float(*)[Columns][32][4])sums);                \
   }
+#define FT_LINEAR(Bits, Group, Wide, Columns) \
+  FT_LINEAR_OF(linear_##Bits##_##Group##_##Wide##_##Columns, Columns, AffineRecord<Bits, Group, Wide>)
 #define FT_LINEARS(Bits, Group) \
   FT_LINEAR(Bits, Group, 0, 1)  \
   FT_LINEAR(Bits, Group, 0, 4) FT_LINEAR(Bits, Group, 1, 1) FT_LINEAR(Bits, Group, 1, 4)
@@ -85,6 +84,8 @@ FT_LINEARS(4, 128)
 FT_LINEARS(8, 32)
 FT_LINEARS(8, 64)
 FT_LINEARS(8, 128)
+FT_LINEAR_OF(linear_e2m1_1, 1, SmallFloatRecord)
+FT_LINEAR_OF(linear_e2m1_4, 4, SmallFloatRecord)
 
 // ---- plain: a warp has one output and up to four rows; lane i the inputs 8 i ... 8 i + 7 of each 256 ----
 
@@ -149,14 +150,78 @@ FT_DEVICE void multiply_plain(const PlainLinearArgs& p) {
     float total = warp_sum(sum[r]);
     const int row = row0 + r;
     if (lane != 0 || row >= p.rows) continue;
+    if (p.bias != nullptr && !second) total = total + p.bias[output];
     if (p.residual.data != nullptr)
       total = p.residual.data[(long long)row * p.residual.stride + output] + total;
     out.data[(long long)row * out.stride + output] = total;
   }
 }
 
+/// Weights of bfloat16 and several neighbouring outputs a warp, so that a row is loaded once for all of them.
+/// The bits are those of multiply_plain.
+template <int Rows, int Outputs, int Ahead>
+FT_DEVICE void multiply_outputs(const PlainLinearArgs& p) {
+  constexpr int kStep = 256;
+  const int first = ((int)blockIdx.x * 8 + warp_of()) * Outputs, row0 = (int)blockIdx.y * Rows;
+  const int lane = lane_of();
+  release_next();
+  if (first >= p.outputs) return;
+  const u16* lines[Outputs];
+  FT_UNROLL for (int i = 0; i < Outputs; i++) lines[i] =
+      (const u16*)p.weights + (long long)min_(first + i, p.outputs - 1) * p.padded;
+  uint4 ahead[Ahead][Outputs];  // steps on their way
+  const auto load = [&](int k, uint4(&to)[Outputs]) {
+    if (k >= p.k) return;
+    FT_UNROLL for (int i = 0; i < Outputs; i++) to[i] = *(const uint4*)(lines[i] + k);
+  };
+  FT_UNROLL for (int n = 0; n < Ahead; n++) load(lane * 8 + n * kStep, ahead[n]);
+  wait_for_rows();
+  const float* x[Rows];
+  float sum[Outputs][Rows];
+  FT_UNROLL for (int r = 0; r < Rows; r++) {
+    const int row = min_(row0 + r, p.rows - 1);
+    x[r] = p.in.data + (long long)(p.row_list == nullptr ? row : p.row_list[row]) * p.in.stride;
+    FT_UNROLL for (int i = 0; i < Outputs; i++) sum[i][r] = 0;
+  }
+  FT_LOOP for (int begin = lane * 8; begin < p.k; begin += Ahead * kStep) {
+    FT_UNROLL for (int n = 0; n < Ahead; n++) {
+      const int k = begin + n * kStep;
+      if (k >= p.k) continue;
+      uint4 now[Outputs];
+      FT_UNROLL for (int i = 0; i < Outputs; i++) now[i] = ahead[n][i];
+      load(k + Ahead * kStep, ahead[n]);
+      float v[Rows][8];
+      FT_UNROLL for (int r = 0; r < Rows; r++) load8(x[r], k, p.k, v[r]);
+      FT_UNROLL for (int i = 0; i < Outputs; i++) {
+        float w[8];
+        plain_weights(now[i], w);
+        FT_UNROLL for (int r = 0; r < Rows; r++) {
+          FT_UNROLL for (int j = 0; j < 8; j++) sum[i][r] = fma_(w[j], v[r][j], sum[i][r]);
+        }
+      }
+    }
+  }
+  FT_UNROLL for (int i = 0; i < Outputs; i++) {
+    FT_UNROLL for (int r = 0; r < Rows; r++) {
+      float total = warp_sum(sum[i][r]);
+      const int row = row0 + r, output = first + i;
+      if (lane != 0 || row >= p.rows || output >= p.outputs) continue;
+      if (p.bias != nullptr) total = total + p.bias[output];
+      if (p.residual.data != nullptr)
+        total = p.residual.data[(long long)row * p.residual.stride + output] + total;
+      p.out.data[(long long)row * p.out.stride + output] = total;
+    }
+  }
+}
+
 FT_KERNEL(linear_plain_1, PlainLinearArgs, 256) { multiply_plain<1>(p); }
 FT_KERNEL(linear_plain_4, PlainLinearArgs, 256) { multiply_plain<4>(p); }
+FT_KERNEL(linear_plain_1x2, PlainLinearArgs, 256) { multiply_outputs<1, 2, 8>(p); }
+FT_KERNEL(linear_plain_1x4, PlainLinearArgs, 256) { multiply_outputs<1, 4, 4>(p); }
+FT_KERNEL(linear_plain_4x2, PlainLinearArgs, 256) { multiply_outputs<4, 2, 4>(p); }
+FT_KERNEL(linear_plain_4x4, PlainLinearArgs, 256) { multiply_outputs<4, 4, 3>(p); }
+FT_KERNEL(linear_plain_8x2, PlainLinearArgs, 256) { multiply_outputs<8, 2, 3>(p); }
+FT_KERNEL(linear_plain_8x4, PlainLinearArgs, 256) { multiply_outputs<8, 4, 2>(p); }
 
 // ---- packing ----
 
@@ -207,6 +272,22 @@ FT_KERNEL(pack, PackArgs, 256) {
   }
 }
 
+// e2m1 codes as they are. One warp a record.
+FT_KERNEL(pack_small_floats, PackArgs, 256) {
+  const int groups = p.cols / kSmallFloatGroup, item = (int)blockIdx.x * 8 + warp_of(), lane = lane_of();
+  if (item >= p.tiles * groups) return;
+  const int tile = item / groups, g = item % groups, t = lane & 3, quad = lane >> 2;
+  u8* const record = (u8*)small_float_record(p.records, p.first_tile + tile, g, groups);
+  for (int i = 0; i < 2; i++) {
+    const int output = tile * kTileOutputs + quad + 8 * i;
+    const bool there = output < p.rows;
+    const long long at = (long long)output * p.row_bytes + g * (kSmallFloatGroup / 2) + t * 4;
+    ((u32*)record)[lane * 2 + i] = there ? *(const u32*)(p.raw + at) : 0;
+    if (t == 0)
+      record[kSmallFloatCodes + quad * 2 + i] = there ? p.scales[(long long)output * groups + g] : 0;
+  }
+}
+
 // x: 256 columns; y: row. value = code * scale + bias, two roundings (format/affine.h).
 FT_KERNEL(embed, EmbedArgs, 256) {
   begin_kernel();
@@ -218,6 +299,9 @@ FT_KERNEL(embed, EmbedArgs, 256) {
   float value = 0;
   if (place >= 0) {
     value = p.given[(long long)place * p.out.width + i];
+  } else if (p.small_floats) {
+    const u8* record = small_float_record(p.records, token / kTileOutputs, i / kSmallFloatGroup, p.groups);
+    value = small_float_of(record, token % kTileOutputs, i % kSmallFloatGroup);
   } else if (p.records != nullptr) {
     const u8* record = p.records + record_at(token / kTileOutputs, i / p.group, p.groups) *
                                        record_bytes(p.bits, p.group, p.wide);

@@ -68,52 +68,68 @@ FT_DEVICE int set_bits(int bits) {
   return count;
 }
 
-// One block; a warp per row.
+/// Sums over the threads of the warp up to this one.
+FT_DEVICE int sums_up_to(int own) {
+  FT_UNROLL for (int distance = 1; distance < 32; distance *= 2) {
+    const int other = shuffle(own, max_(lane_of() - distance, 0));
+    own += lane_of() >= distance ? other : 0;
+  }
+  return own;
+}
+
+// One block: a warp per row, then a thread per two experts.
 FT_KERNEL(mixture_routes, MixtureArgs, 256) {
-  FT_SHARED int experts[kMixturePairs], firsts[kMixturePairs];
-  FT_SHARED int rows_of[kMixturePairs + 1];
+  FT_SHARED int experts[kMixturePairs], sums[kMixtureThreads / 32];
+  FT_SHARED int rows_of[kMixtureExperts], places[kMixtureExperts];  // of an expert
   FT_SHARED float weights[kMixturePairs];
-  begin_kernel();
-  MixtureRoutes& to = *p.routes;
+  release_next();
   const int chosen = p.route.chosen, pairs = p.rows * chosen, own = (int)threadIdx.x, row = warp_of();
+  static_assert(kMixtureExperts == 2 * kMixtureThreads);
+  rows_of[own] = rows_of[own + kMixtureThreads] = 0;
+  sync_block();
+  wait_for_rows();
+  MixtureRoutes& to = *p.routes;
   if (row < p.rows) {
+    int* const here = experts + row * chosen;
     if (p.route.scores.width <= 256)
-      choose<8>(p.route, row, experts + row * chosen, weights + row * chosen);
+      choose<8>(p.route, row, here, weights + row * chosen);
     else
-      choose<kMixtureExperts / 32>(p.route, row, experts + row * chosen, weights + row * chosen);
+      choose<kMixtureExperts / 32>(p.route, row, here, weights + row * chosen);
+    if (lane_of() < chosen) atomic_add(&rows_of[here[lane_of()]], 1 << row);
   }
   sync_block();
-  int rows = 0, first = own < pairs ? 1 : 0;  // first: no pair before has this expert
-  if (own < pairs) {
-    for (int q = 0; q < pairs; q++) {
-      const int same = experts[q] == experts[own] ? 1 : 0;
-      rows |= same << (q / chosen);
-      first = same && q < own ? 0 : first;
+  const int two[2] = {rows_of[2 * own], rows_of[2 * own + 1]};
+  constexpr int kSlots = 1 << 16;  // the upper half counts pairs, the lower one experts
+  int before = 0;
+  FT_UNROLL for (int i = 0; i < 2; i++) before += (two[i] != 0) + kSlots * set_bits(two[i]);
+  const int all = sums_up_to(before);
+  before = all - before;
+  if (lane_of() == 31) sums[warp_of()] = all;
+  sync_block();
+  int total = 0;
+  FT_UNROLL for (int i = 0; i < kMixtureThreads / 32; i++) {
+    before += i < warp_of() ? sums[i] : 0;
+    total += sums[i];
+  }
+  FT_UNROLL for (int i = 0; i < 2; i++) {
+    if (two[i] == 0) continue;
+    const int place = before % kSlots, slot = before / kSlots;
+    places[2 * own + i] = place;
+    to.experts[place] = 2 * own + i, to.rows[place] = two[i], to.first[place] = slot;
+    int at = slot;
+    for (int r = 0; r < p.rows; r++) {
+      if (two[i] >> r & 1) to.lines[at++] = place * kMixtureRows + r;
     }
-    firsts[own] = first;
+    before += 1 + kSlots * set_bits(two[i]);
+  }
+  if (own == 0) {
+    const int count = total % kSlots, last = total / kSlots, everyone = p.shared_down != nullptr ? p.rows : 0;
+    to.count = count, to.slots = last + everyone;
+    to.rows[count] = (1 << everyone) - 1, to.first[count] = last;
+    for (int r = 0; r < everyone; r++) to.lines[last + r] = kMixturePairs * kMixtureRows + r;
   }
   sync_block();
-  int place = 0, count = 0;
-  if (own < pairs) {
-    for (int q = 0; q < pairs; q++) count += firsts[q], place += firsts[q] && experts[q] < experts[own];
-    if (first) rows_of[place] = rows;
-    if (own == 0) rows_of[count] = p.shared_down != nullptr ? (1 << p.rows) - 1 : 0, to.count = count;
-  }
-  sync_block();
-  if (own >= pairs) return;
-  const auto slot_before = [&](int expert) {
-    int before = 0;
-    for (int i = 0; i < expert; i++) before += set_bits(rows_of[i]);
-    return before;
-  };
-  const int slot = slot_before(place), own_row = own / chosen;
-  to.weights[place][own_row] = weights[own];
-  to.lines[slot + set_bits(rows & ((1 << own_row) - 1))] = place * kMixtureRows + own_row;
-  if (first) to.experts[place] = experts[own], to.rows[place] = rows, to.first[place] = slot;
-  if (own > 0) return;
-  const int last = slot_before(count);
-  to.rows[count] = rows_of[count], to.first[count] = last, to.slots = last + set_bits(rows_of[count]);
-  for (int r = 0; rows_of[count] >> r & 1; r++) to.lines[last + r] = kMixturePairs * kMixtureRows + r;
+  if (own < pairs) to.weights[places[experts[own]]][own / chosen] = weights[own];
 }
 
 /// The codes of a record and the scales of a lane's two outputs.
@@ -148,66 +164,112 @@ FT_DEVICE float add_slices_of(const float* sums, int at) {
 FT_DEVICE int row_of_number(int at) { return at / 4 % 4 * 2 + at % 2; }
 FT_DEVICE int output_of_number(int at) { return at / 16 + at % 4 / 2 * 8; }
 
-// x: tile of gate and of up; y: distinct expert; the shared expert is first, if there is one.
+/// A warp's slice of K of a matrix.
+struct MixtureSlice {
+  int slice, groups, begin, own;
+
+  FT_DEVICE_MEMBER void set(int number, int of_tile) {
+    slice = number, groups = of_tile;
+    begin = slice_begin(of_tile, slice), own = slice_begin(of_tile, slice + 1) - begin;
+  }
+  /// Byte of a tile's records where a group of the slice is.
+  FT_DEVICE_MEMBER int record(int group) const {
+    const int piece = piece_groups(slice_groups(groups));
+    if (piece >= slice_groups(groups)) return (begin + group) * kStreamedRecord;  // the only piece
+    const int in_piece = group % piece;
+    return (piece_record(groups, slice, group - in_piece, piece) + in_piece) * kStreamedRecord;
+  }
+};
+
+/// A tile of gate and of up, of a distinct expert; those of the expert that every row passes come first.
+struct MixtureTile {
+  int place, tile, tiles;  // place < 0: that expert
+
+  FT_DEVICE_MEMBER void set(const MixtureArgs& p, int number) {
+    const int others = p.shared_inner != nullptr ? p.shared_tiles : 0;
+    place = number < others ? -1 : (number - others) / p.tiles;
+    tiles = place < 0 ? p.shared_tiles : p.tiles;
+    tile = place < 0 ? number : (number - others) % p.tiles;
+  }
+  FT_DEVICE_MEMBER const u8* records(const MixtureArgs& p) const {
+    const u8* const first =
+        place < 0 ? p.shared_inner
+                  : p.inner + (long long)p.routes->experts[place] * 2 * tiles * p.groups * kStreamedRecord;
+    return first + (long long)tile * p.groups * kStreamedRecord;
+  }
+};
+
+// Blocks walk over tiles: the records of the next one are on their way while one is added up.
 FT_KERNEL_SHARING(mixture_inner, MixtureArgs, 256, 3) {
-  constexpr int kAhead = 4;
-  FT_SHARED __attribute__((aligned(16))) float sums[2 * kSplitK * 128];
+  constexpr int kAhead = 4, kSums = 2 * kSplitK * 128;
+  FT_SHARED __attribute__((aligned(16))) float sums[2 * kSums];
   wait_for_rows();
   release_next();  // not before: mixture_down reads the routes before it waits
   const MixtureRoutes& routes = *p.routes;
-  const int others = p.shared_inner != nullptr ? 1 : 0, place = (int)blockIdx.y - others;
-  const int tiles = place < 0 ? p.shared_tiles : p.tiles, tile = (int)blockIdx.x;
-  if (tile >= tiles) return;
-  const u8* records = p.shared_inner;
-  if (place >= 0) {
-    if (place >= routes.count) return;
-    records = p.inner + (long long)routes.experts[place] * 2 * tiles * p.groups * kStreamedRecord;
-  }
-  const u8* const gate = records + (long long)tile * p.groups * kStreamedRecord;
-  const u8* const up = gate + (long long)tiles * p.groups * kStreamedRecord;
-  const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
-  const int begin = slice_begin(p.groups, slice), own = slice_begin(p.groups, slice + 1) - begin;
-  const int piece = piece_groups(slice_groups(p.groups));
-  const i8* const x = p.codes + ((long long)min_(quad, p.rows - 1) * p.groups + begin) * 64 + t * 16;
-  const float* const scales = p.scales + begin * kScaleFloats + t * 4;
-  float acc[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-  for (int start = 0; start < own; start += piece) {
-    const int first = piece_record(p.groups, slice, start, piece), count = min_(piece, own - start);
-    for (int done = 0; done < count; done += kAhead) {
-      MixtureRecord a[kAhead], b[kAhead];
-      FT_UNROLL for (int i = 0; i < kAhead; i++) {
-        if (done + i >= count) continue;
-        a[i].load(gate + (first + done + i) * kStreamedRecord);
-        b[i].load(up + (first + done + i) * kStreamedRecord);
-      }
-      FT_UNROLL for (int i = 0; i < kAhead; i++) {
-        if (done + i >= count) continue;
-        const int g = start + done + i;
-        const uint4 codes = *(const uint4*)(x + g * 64);
-        const float4 of_rows = *(const float4*)(scales + g * kScaleFloats);
-        a[i].multiply(codes, of_rows, acc[0]);
-        b[i].multiply(codes, of_rows, acc[1]);
-      }
+  const int all = routes.count * p.tiles + (p.shared_inner != nullptr ? p.shared_tiles : 0);
+  const int lane = lane_of(), quad = lane >> 2, t = lane & 3, most = slice_groups(p.groups);
+  MixtureSlice slice;
+  slice.set(warp_of(), p.groups);
+  const i8* const x = p.codes + ((long long)min_(quad, p.rows - 1) * p.groups + slice.begin) * 64 + t * 16;
+  const float* const scales = p.scales + slice.begin * kScaleFloats + t * 4;
+  MixtureRecord a[kAhead], b[kAhead];
+  const auto load = [&](int tile, int start) {
+    MixtureTile of;
+    of.set(p, tile);
+    const u8* const gate = of.records(p);
+    const long long up = (long long)of.tiles * p.groups * kStreamedRecord;
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      if (start + i >= slice.own) continue;
+      const u8* const record = gate + slice.record(start + i);
+      a[i].load(record), b[i].load(record + up);
     }
+  };
+  int number = (int)blockIdx.x, start = 0, buffer = 0;
+  if (number >= all) return;
+  load(number, 0);
+  float acc[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+  FT_LOOP while (number < all) {
+    FT_UNROLL for (int i = 0; i < kAhead; i++) {
+      if (start + i >= slice.own) continue;
+      const uint4 codes = *(const uint4*)(x + (start + i) * 64);
+      const float4 of_rows = *(const float4*)(scales + (start + i) * kScaleFloats);
+      a[i].multiply(codes, of_rows, acc[0]);
+      b[i].multiply(codes, of_rows, acc[1]);
+    }
+    start += kAhead;
+    if (start < most) {
+      load(number, start);
+      continue;
+    }
+    const int done_number = number;
+    start = 0, number += p.inner_blocks;
+    if (number < all) load(number, 0);
+    float* const here = sums + buffer * kSums;
+    FT_UNROLL for (int i = 0; i < 2; i++) {
+      *(float4*)(here + (i * kSplitK + slice.slice) * 128 + lane * 4) =
+          make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
+      acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0;
+    }
+    sync_block();  // one is enough: the other buffer is free
+    buffer ^= 1;
+    MixtureTile done;
+    done.set(p, done_number);
+    const int at = (int)threadIdx.x, row = row_of_number(at);
+    if (at >= 128 || row >= p.rows || (done.place >= 0 && (routes.rows[done.place] >> row & 1) == 0))
+      continue;
+    const float gate_sum = add_slices_of(here, at), up_sum = add_slices_of(here + kSplitK * 128, at);
+    const int line = (done.place < 0 ? kMixturePairs : done.place) * kMixtureRows + row;
+    p.inner_rows
+        .data[(long long)line * p.inner_rows.stride + done.tile * kTileOutputs + output_of_number(at)] =
+        (p.gelu ? gelu(gate_sum) : silu(gate_sum)) * up_sum;
   }
-  FT_UNROLL for (int i = 0; i < 2; i++) {
-    *(float4*)(sums + (i * kSplitK + slice) * 128 + lane * 4) =
-        make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
-  }
-  sync_block();
-  const int at = (int)threadIdx.x, row = row_of_number(at);
-  if (at >= 128 || row >= p.rows || (place >= 0 && (routes.rows[place] >> row & 1) == 0)) return;
-  const float gate_sum = add_slices_of(sums, at), up_sum = add_slices_of(sums + kSplitK * 128, at);
-  const int line = (place < 0 ? kMixturePairs : place) * kMixtureRows + row;
-  p.inner_rows.data[(long long)line * p.inner_rows.stride + tile * kTileOutputs + output_of_number(at)] =
-      (p.gelu ? gelu(gate_sum) : silu(gate_sum)) * up_sum;
 }
 
 /// Codes of inner rows, `line` bytes apart, and scale and sum of each group.
 FT_DEVICE void make_inner_codes(const MixtureArgs& p, const MixtureRoutes& routes, u8* codes, float2* scales,
                                 int line, int groups) {
   const int lane = lane_of();
-  for (int slot = warp_of(); slot < routes.slots; slot += kMixtureThreads / 32) {
+  for (int slot = warp_of(); slot < routes.slots; slot += kMixtureDownThreads / 32) {
     const int from = routes.lines[slot];
     const int k = (from < kMixturePairs * kMixtureRows ? p.down_groups : p.shared_groups) * 64;
     const float* const in = p.inner_rows.data + (long long)from * p.inner_rows.stride;
@@ -228,102 +290,109 @@ FT_DEVICE void make_inner_codes(const MixtureArgs& p, const MixtureRoutes& route
   sync_block();
 }
 
-/// A warp's slice of a down matrix: of all chosen experts, or of the shared one.
-struct MixtureSlice {
-  int groups, begin, own, piece;
+/// Which group of which expert a warp has next: one slice of K of every second expert.
+struct MixtureWalk {
+  int expert, step;
 
-  FT_DEVICE_MEMBER void set(int of_tile) {
-    groups = of_tile, piece = piece_groups(slice_groups(of_tile));
-    begin = slice_begin(of_tile, warp_of()), own = slice_begin(of_tile, warp_of() + 1) - begin;
-  }
-  /// Offset of a group of the slice in a tile's records, in bytes.
-  FT_DEVICE_MEMBER int record(int group) const {
-    const int in_piece = group % piece;
-    return (piece_record(groups, warp_of(), group - in_piece, piece) + in_piece) * kStreamedRecord;
+  FT_DEVICE_MEMBER void go_on(int steps) {
+    if (++step < steps) return;
+    step = 0, expert += kMixtureSets;
   }
 };
 
-// x: tile of the output. The experts' slices of K are held in registers for kMixtureHeld experts, then added.
-FT_KERNEL(mixture_down, MixtureArgs, 256) {
+// x: tile of the output. Two sets of eight warps take experts in turn, a warp a slice of K; the slices of up
+// to p.held experts lie in shared memory until they are added, each expert's and then all of a row.
+FT_KERNEL(mixture_down, MixtureArgs, 512) {
   FT_SHARED MixtureRoutes routes;
-  FT_DYNAMIC(memory);  // MixtureLayout
-  constexpr int kHeld = kMixtureHeld, kWords = (int)sizeof(MixtureRoutes) / 4;
+  FT_SHARED u8 slots[kMixturePairs + 1][kMixtureRows];  // codes of a row; of another one where it does not go
+  FT_DYNAMIC(memory);                                   // MixtureLayout
+  constexpr int kWords = (int)sizeof(MixtureRoutes) / 4, kAhead = kMixtureHeldStep / kMixtureSets;
   release_next();
-  for (int i = (int)threadIdx.x; i < kWords; i += kMixtureThreads)
+  const int own = (int)threadIdx.x;
+  for (int i = own; i < kWords; i += kMixtureDownThreads)
     ((float*)&routes)[i] = load_fresh((const float*)p.routes + i);
   sync_block();
   const int experts = routes.count + (p.shared_down != nullptr ? 1 : 0);
   const int most = max_(p.down_groups, p.shared_down != nullptr ? p.shared_groups : 0);
-  const MixtureLayout layout = mixture_layout(p.rows * p.route.chosen + p.rows, most);
-  const int steps = slice_groups(most), line = layout.line, lane = lane_of(), quad = lane >> 2, t = lane & 3;
+  const MixtureLayout layout = mixture_layout(p.rows * p.route.chosen + p.rows, most, p.held);
+  const int lane = lane_of(), quad = lane >> 2, t = lane & 3, slice = warp_of() % kSplitK;
   float* const sums = (float*)memory;
   u8* const codes = memory + layout.codes;
   float2* const scales = (float2*)(codes + layout.scales);
-  MixtureRecord ahead[kHeld];  // the next ones to multiply
   MixtureSlice routed, shared;
-  routed.set(p.down_groups), shared.set(p.shared_groups);
+  routed.set(slice, p.down_groups), shared.set(slice, p.shared_groups);
   const int tile = (int)blockIdx.x;
-  const auto load = [&](int first, int step) {
-    const int at = step < routed.own ? routed.record(step) : -1;
-    const int at_shared = step < shared.own ? shared.record(step) : -1;
-    FT_UNROLL for (int i = 0; i < kHeld; i++) {
-      const int expert = first + i;
-      if (expert < routes.count) {
-        const long long before = (long long)routes.experts[expert] * p.out_tiles + tile;
-        if (at >= 0) ahead[i].load(p.down + before * routed.groups * kStreamedRecord + at);
-      } else if (expert < experts && at_shared >= 0) {
-        ahead[i].load(p.shared_down + (long long)tile * shared.groups * kStreamedRecord + at_shared);
-      }
+  const auto groups_of = [&](int expert) { return expert < routes.count ? routed.own : shared.own; };
+  MixtureRecord ahead[kAhead];  // the next ones to multiply
+  MixtureWalk next = {warp_of() / kSplitK, 0}, now = next;
+  const auto load = [&](MixtureRecord& to) {
+    if (next.expert >= experts) return;
+    if (next.expert < routes.count) {
+      const long long before = (long long)routes.experts[next.expert] * p.out_tiles + tile;
+      if (next.step < routed.own)
+        to.load(p.down + before * routed.groups * kStreamedRecord + routed.record(next.step));
+      return next.go_on(routed.own);
     }
+    if (next.step < shared.own)
+      to.load(p.shared_down + (long long)tile * shared.groups * kStreamedRecord + shared.record(next.step));
+    next.go_on(shared.own);
   };
-  load(0, 0);
+  FT_UNROLL for (int i = 0; i < kAhead; i++) load(ahead[i]);
+  for (int i = own; i < experts * kMixtureRows; i += kMixtureDownThreads) {
+    const int expert = i / kMixtureRows, row = i % kMixtureRows, rows = routes.rows[expert];
+    slots[expert][row] =
+        (u8)(routes.first[expert] + (rows >> row & 1 ? set_bits(rows & ((1 << row) - 1)) : 0));
+  }
   wait_for_rows();
-  make_inner_codes(p, routes, codes, scales, line, most);
-  const int at = (int)threadIdx.x, row = row_of_number(at);
-  const int column = (int)blockIdx.x * kTileOutputs + output_of_number(at);
-  float total = 0, everyone = 0;
-  FT_LOOP for (int first = 0; first < experts; first += kHeld) {
-    float acc[kHeld][4];
-    FT_UNROLL for (int i = 0; i < kHeld; i++) FT_UNROLL for (int j = 0; j < 4; j++) acc[i][j] = 0;
-    FT_LOOP for (int step = 0; step < steps; step++) {
-      FT_UNROLL for (int i = 0; i < kHeld; i++) {
-        const MixtureSlice& down = first + i < routes.count ? routed : shared;
-        if (first + i >= experts || step >= down.own) continue;
-        const int here = routes.rows[first + i], from = routes.first[first + i], group = down.begin + step;
-        const auto slot = [&](int r) {
-          return here >> r & 1 ? from + set_bits(here & ((1 << r) - 1)) : from;
-        };
-        const float2 a = scales[slot(2 * t) * most + group], b = scales[slot(2 * t + 1) * most + group];
-        ahead[i].multiply(*(const uint4*)(codes + slot(quad) * line + group * 64 + t * 16),
-                          make_float4(a.x, a.y, b.x, b.y), acc[i]);
+  const int row = row_of_number(own), column = tile * kTileOutputs + output_of_number(own);
+  const bool live = own < 128 && row < p.rows && column < p.out.width;
+  float residual = 0, gate = 0, total = 0, everyone = 0;
+  if (live && p.residual.data != nullptr)
+    residual = p.residual.data[(long long)row * p.residual.stride + column];
+  if (live && p.shared_down != nullptr) gate = p.shared_gate.data[(long long)row * p.shared_gate.stride];
+  make_inner_codes(p, routes, codes, scales, layout.line, most);
+  FT_LOOP for (int first = 0; first < experts; first += p.held) {
+    const int end = min_(experts, first + p.held);
+    float acc[4] = {0, 0, 0, 0};
+    FT_LOOP while (now.expert < end) {
+      FT_UNROLL for (int i = 0; i < kAhead; i++) {
+        if (now.expert >= end) continue;
+        const int expert = now.expert, groups = groups_of(expert);
+        const int group = (expert < routes.count ? routed.begin : shared.begin) + now.step;
+        if (now.step < groups) {
+          const u8* const slot = slots[expert];
+          const float2 a = scales[slot[2 * t] * most + group], b = scales[slot[2 * t + 1] * most + group];
+          ahead[i].multiply(*(const uint4*)(codes + slot[quad] * layout.line + group * 64 + t * 16),
+                            make_float4(a.x, a.y, b.x, b.y), acc);
+        }
+        load(ahead[i]);
+        now.go_on(groups);
+        if (now.step != 0) continue;
+        *(float4*)(sums + ((expert - first) * kSplitK + slice) * 128 + lane * 4) =
+            make_float4(acc[0], acc[1], acc[2], acc[3]);
+        acc[0] = acc[1] = acc[2] = acc[3] = 0;
       }
-      if (step + 1 < steps) load(first, step + 1);
-    }
-    load(first + kHeld, 0);
-    FT_UNROLL for (int i = 0; i < kHeld; i++) {
-      *(float4*)(sums + (i * kSplitK + warp_of()) * 128 + lane * 4) =
-          make_float4(acc[i][0], acc[i][1], acc[i][2], acc[i][3]);
     }
     sync_block();
-    if (at < 128) {
-      FT_UNROLL for (int i = 0; i < kHeld; i++) {
-        const int expert = first + i;
-        if (expert >= experts) continue;
-        const float value = add_slices_of(sums + i * kSplitK * 128, at);
-        if (expert >= routes.count) {
-          everyone = value;
-        } else if (routes.rows[expert] >> row & 1) {
-          total = total + routes.weights[expert][row] * value;
-        }
+    for (int i = own; i < (end - first) * 128; i += kMixtureDownThreads) {
+      if (row < p.rows)
+        sums[i / 128 * kSplitK * 128 + i % 128] = add_slices_of(sums + i / 128 * kSplitK * 128, i % 128);
+    }
+    sync_block();
+    FT_UNROLL_4 for (int expert = first; expert < end; expert++) {
+      if (!live) continue;
+      const float value = sums[(expert - first) * kSplitK * 128 + own];
+      if (expert >= routes.count) {
+        everyone = value;
+      } else if (routes.rows[expert] >> row & 1) {
+        total = total + routes.weights[expert][row] * value;
       }
     }
     sync_block();
   }
-  if (at >= 128 || row >= p.rows || column >= p.out.width) return;
-  if (p.shared_down != nullptr)
-    total = total + everyone * sigmoid(p.shared_gate.data[(long long)row * p.shared_gate.stride]);
-  if (p.residual.data != nullptr)
-    total = p.residual.data[(long long)row * p.residual.stride + column] + total;
+  if (!live) return;
+  if (p.shared_down != nullptr) total = total + everyone * sigmoid(gate);
+  if (p.residual.data != nullptr) total = residual + total;
   p.out.data[(long long)row * p.out.stride + column] = total;
 }
 

@@ -25,9 +25,8 @@ FT_DEVICE void store16(float* to, int count, const float (&v)[16]) {
   FT_UNROLL for (int j = 0; j < 16; j++) if (j < count) to[j] = v[j];
 }
 
-// One block per row. Thread i has the values [16 i, 16 i + 16) of each 4,096. The first kNormKept
-// groups stay in registers, so that memory is waited for once; the rest is read twice.
-constexpr int kNormKept = 2;
+// One block per row. Thread i has the values [16 i, 16 i + 16) of each 4,096: those of the first kNormKept stay
+// in registers, so that memory is waited for once; the rest is read twice.
 FT_KERNEL(rms_norm, NormArgs, 256) {
   release_next();
   const int row = (int)blockIdx.x, width = p.in.width, own = (int)threadIdx.x * 16;
@@ -71,7 +70,59 @@ FT_KERNEL(rms_norm, NormArgs, 256) {
   }
 }
 
-// One block per row: first its mean, then the squares of the differences.
+FT_DEVICE void load_kept(const float* from, int width, float (&v)[kNormKept][16]) {
+  FT_UNROLL for (int c = 0; c < kNormKept; c++) {
+    const int at = c * 16 * kNormThreads + (int)threadIdx.x * 16;
+    if (at < width) load16(from + at, width - at, v[c]);
+  }
+}
+
+/// 1 / root mean square of a row that is kept in registers, zeros beyond its end.
+FT_DEVICE float factor_of_kept(const float (&v)[kNormKept][16], int width, float eps) {
+  float sum = 0;
+  FT_UNROLL for (int c = 0; c < kNormKept; c++) FT_UNROLL for (int j = 0; j < 16; j++) sum =
+      fma_(v[c][j], v[c][j], sum);
+  return 1.0f / sqrt_(block_sum(sum) / (float)width + eps);
+}
+
+// rms_norm, add, scale and rms_norm in turn, with their bits. One block a row of up to kNormChainWidth.
+FT_KERNEL(norm_chain, NormChainArgs, 256) {
+  release_next();
+  const int row = (int)blockIdx.x, width = p.in.width;
+  float v[kNormKept][16], w[kNormKept][16], second[kNormKept][16], added[kNormKept][16];
+  FT_UNROLL for (int c = 0; c < kNormKept; c++) {
+    FT_UNROLL for (int j = 0; j < 16; j++) v[c][j] = added[c][j] = 0, w[c][j] = second[c][j] = 1;
+  }
+  if (p.weight != nullptr) load_kept(p.weight, width, w);
+  if (p.second != 0 && p.second_weight != nullptr) load_kept(p.second_weight, width, second);
+  wait_for_rows();
+  load_kept(p.in.data + (long long)row * p.in.stride, width, v);
+  if (p.residual.data != nullptr)
+    load_kept(p.residual.data + (long long)row * p.residual.stride, width, added);
+  const float factor = factor_of_kept(v, width, p.eps);
+  FT_UNROLL for (int c = 0; c < kNormKept; c++) {
+    const int at = c * 16 * kNormThreads + (int)threadIdx.x * 16;
+    FT_UNROLL for (int j = 0; j < 16; j++) {
+      v[c][j] = v[c][j] * factor * w[c][j];
+      if (p.residual.data != nullptr) v[c][j] = added[c][j] + v[c][j];
+      v[c][j] = at + j < width ? v[c][j] * p.factor : 0.0f;
+    }
+    if (at < width) store16(p.sum.data + (long long)row * p.sum.stride + at, width - at, v[c]);
+  }
+  if (p.second == 0) return;
+  sync_block();  // block_sum has one place for its sums
+  const float again = factor_of_kept(v, width, p.second_eps);
+  FT_UNROLL for (int c = 0; c < kNormKept; c++) {
+    const int first = c * 16 * kNormThreads, at = first + (int)threadIdx.x * 16;
+    if (first >= width) continue;  // whole warps make codes
+    FT_UNROLL for (int j = 0; j < 16; j++) v[c][j] = v[c][j] * again * second[c][j];
+    if (at < width && p.out.data != nullptr)
+      store16(p.out.data + (long long)row * p.out.stride + at, width - at, v[c]);
+    if (p.codes.codes != nullptr) store_codes<16>(p.codes, row, at, v[c], at < width);
+  }
+}
+
+// One block a row: its mean first, then the squares of what is left.
 FT_KERNEL(layer_norm, LayerNormArgs, 256) {
   begin_kernel();
   const int row = (int)blockIdx.x, width = p.in.width;
@@ -152,19 +203,28 @@ FT_KERNEL(swiglu, PairArgs, 256) {
   p.out.data[(long long)row * p.out.stride + i] = silu(gate) * up;
 }
 
-// swiglu and the codes of the linear after it. x: 512 columns; y: row.
-FT_KERNEL(swiglu_codes, PairArgs, 128) {
-  begin_kernel();
+/// swiglu or geglu, and the codes of the linear after it. x: 512 columns; y: row.
+FT_DEVICE void pair_codes(const PairArgs& p, bool by_gelu) {
   const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 4;
   const bool live = at < p.codes.k;
   float gate[4] = {0, 0, 0, 0}, up[4] = {0, 0, 0, 0};
   if (live) {
     load4(p.a.data + (long long)row * p.a.stride + at, gate);
     load4(p.b.data + (long long)row * p.b.stride + at, up);
-    FT_UNROLL for (int j = 0; j < 4; j++) gate[j] = silu(gate[j]) * up[j];
+    FT_UNROLL for (int j = 0; j < 4; j++) gate[j] = (by_gelu ? gelu(gate[j]) : silu(gate[j])) * up[j];
     if (p.out.data != nullptr) store4(p.out.data + (long long)row * p.out.stride + at, gate);
   }
   store_codes<4>(p.codes, row, at, gate, live);
+}
+
+FT_KERNEL(swiglu_codes, PairArgs, 128) {
+  begin_kernel();
+  pair_codes(p, false);
+}
+
+FT_KERNEL(geglu_codes, PairArgs, 128) {
+  begin_kernel();
+  pair_codes(p, true);
 }
 
 /// 0.5 x (1 + erf(x / sqrt 2)). Abramowitz and Stegun 7.1.26: absolute error of erf below 2e-7.

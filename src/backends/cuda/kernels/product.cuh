@@ -41,6 +41,67 @@ FT_DEVICE void add_group(float (&acc)[4], const int (&dot)[4], const float (&sca
   acc[3] = fma_(bias[1], x.w, fma_((float)dot[3], scale[1] * x.z, acc[3]));
 }
 
+/// A record of affine codes in a lane, and its product with a group of rows.
+template <int Bits, int Group, int Wide>
+struct AffineRecord {
+  static constexpr int kGroup = Group, kSteps = Group / 32, kAhead = Bits == 4 && Group < 128 ? 3 : 1;
+  u32 a[kSteps][4];
+  float scale[2], bias[2];
+
+  FT_DEVICE_MEMBER void load(const u8* records, int tile, int group, int groups) {
+    const u8* const record = records + record_at(tile, group, groups) * record_bytes(Bits, Group, Wide);
+    load_words<Bits, kSteps>(record, lane_of(), a);
+    scale_of(record, record_codes(Bits, Group), Wide, lane_of() >> 2, scale[0], bias[0]);
+    scale_of(record, record_codes(Bits, Group), Wide, (lane_of() >> 2) + 8, scale[1], bias[1]);
+  }
+  /// `x`: the lane's codes of its quad's row; `of_rows` as in add_group.
+  FT_DEVICE_MEMBER void multiply(const i8* x, float4 of_rows, float (&acc)[4]) const {
+    int dot[4] = {0, 0, 0, 0};
+    FT_UNROLL for (int j = 0; j < kSteps; j++) {
+      const uint2 b = *(const uint2*)(x + 8 * j);
+      mma_bytes(dot, a[j][0], a[j][1], a[j][2], a[j][3], b.x, b.y);
+    }
+    add_group(acc, dot, scale, bias, of_rows);
+  }
+  /// The sum of all slices.
+  FT_DEVICE_MEMBER static float whole(float total) { return total; }
+};
+
+/// The same of e2m1 codes: sums are doubled until they are whole. Positive and negative codes are products of
+/// their own, since what a code does not name is 0.
+struct SmallFloatRecord {
+  static constexpr int kGroup = kSmallFloatGroup, kSteps = 1, kAhead = 4;
+  uint2 words;
+  u32 scales;
+
+  FT_DEVICE_MEMBER void load(const u8* records, int tile, int group, int groups) {
+    const u8* const record = small_float_record(records, tile, group, groups);
+    words = *(const uint2*)(record + lane_of() * 8);
+    scales = *(const u16*)(record + kSmallFloatCodes + (lane_of() >> 2) * 2);
+  }
+  FT_DEVICE_MEMBER void multiply(const i8* x, float4 of_rows, float (&acc)[4]) const {
+    const uint2 b = *(const uint2*)x;
+    int above[4] = {0, 0, 0, 0}, below[4] = {0, 0, 0, 0};
+    add_positive(above, words.x, words.y, b);
+    add_positive(below, words.x ^ 0x88888888u, words.y ^ 0x88888888u, b);
+    const float low = power_of(scales & 255u), high = power_of(scales >> 8);
+    acc[0] = fma_((float)(above[0] - below[0]), low * of_rows.x, acc[0]);
+    acc[1] = fma_((float)(above[1] - below[1]), low * of_rows.z, acc[1]);
+    acc[2] = fma_((float)(above[2] - below[2]), high * of_rows.x, acc[2]);
+    acc[3] = fma_((float)(above[3] - below[3]), high * of_rows.z, acc[3]);
+  }
+  FT_DEVICE_MEMBER static float whole(float total) { return 0.5f * total; }
+
+ private:
+  /// The magnitudes of four positive codes, 0 for negative ones.
+  FT_DEVICE_MEMBER static u32 positive(u32 codes) {
+    return permute_bytes(kLowMagnitudes, kHighMagnitudes, codes);
+  }
+  FT_DEVICE_MEMBER static void add_positive(int (&dot)[4], u32 quad, u32 other, uint2 b) {
+    mma_bytes(dot, positive(quad), positive(other), positive(quad >> 16), positive(other >> 16), b.x, b.y);
+  }
+};
+
 /// Eight weights of bfloat16.
 FT_DEVICE void plain_weights(uint4 v, float (&w)[8]) {
   w[0] = bf16_low(v.x), w[1] = bf16_high(v.x), w[2] = bf16_low(v.y), w[3] = bf16_high(v.y);

@@ -11,6 +11,9 @@ FT_ON_BOTH int record_codes(int bits, int group) { return kTileOutputs / 8 * gro
 FT_ON_BOTH int record_bytes(int bits, int group, int wide) {
   return record_codes(bits, group) + (wide ? 128 : 64);
 }
+/// A record of e2m1 codes: those of one group of a tile, then 16 scales of a byte.
+constexpr int kSmallFloatGroup = 32, kSmallFloatCodes = record_codes(4, kSmallFloatGroup),
+              kSmallFloatRecord = kSmallFloatCodes + kTileOutputs;
 constexpr int kStreamedGroup = 64;  // of the linears that are made for Hopper, whose weights have 4 bits
 constexpr int kStreamedRecord = record_bytes(4, kStreamedGroup, 0);
 /// A group's codes of one row, and its scales of eight rows, take as many bytes.
@@ -109,11 +112,11 @@ FT_ON_BOTH int attend_stage_bytes(int dims) { return 2 * kCacheRows * (dims + 8)
 struct MixtureLayout {
   int line, codes, scales, bytes;  // line: bytes of a row's codes; scales: from the codes on
 };
-/// `slots`: inner rows; `groups`: of the longest one.
-FT_ON_BOTH MixtureLayout mixture_layout(int slots, int groups) {
+/// `slots`: inner rows; `groups`: of the longest one; `held`: experts whose sums there are.
+FT_ON_BOTH MixtureLayout mixture_layout(int slots, int groups, int held) {
   MixtureLayout at{};
   at.line = groups * kGroupBytes + 64;
-  at.codes = kMixtureHeld * kSplitK * kWarpSumBytes, at.scales = slots * at.line;
+  at.codes = held * kSplitK * kWarpSumBytes, at.scales = slots * at.line;
   at.bytes = at.codes + at.scales + slots * groups * 8;
   return at;
 }
