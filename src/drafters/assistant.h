@@ -3,7 +3,7 @@
 // values and writes nothing into the target's state, so there is no prompt to read and nothing to catch up.
 // Its state is the hidden row of the last committed token, which is in the ring of captured rows; a sequence
 // that begins with a memory has none and drafts from its second round on. All passes have one position:
-// queries turn by coordinate 0, that of the pending token, or by coordinate 1, that of the row before it.
+// queries turn by coordinate 0, the pending token's, or by coordinate 1, the position of the row before it.
 // Cost: a pass for each draft, for the whole batch. Source: transformers' Gemma4AssistantForCausalLM.
 #pragma once
 

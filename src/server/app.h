@@ -48,7 +48,7 @@ class App {
   EngineClient* engine() const;
   std::shared_ptr<const api::ModelInfo> model_info() const;
 
-  /// The server is the front of several models, none of which it has itself (server/front/front.h).
+  /// The server is the front of several models and holds none of them itself (server/front/front.h).
   void fronts() { fronts_ = true; }
   bool is_front() const { return fronts_; }
 

@@ -21,7 +21,7 @@ class KeyRing {
   /// A key in both lists is an operator's. Without keys all callers are one caller, an operator. An empty key
   /// matches nobody.
   KeyRing(const std::vector<std::string>& keys, const std::vector<std::string>& operator_keys);
-  /// Of a process that serves a front (server/front/front.h): only the front knows `secret`. It has checked
+  /// For a process that serves a front (server/front/front.h): only the front knows `secret`. It has checked
   /// the caller, and names it in kCallerHeader.
   static KeyRing behind_front(const std::string& secret);
   /// The caller of the request; nullopt if it needs a key and has no valid one.
@@ -39,7 +39,7 @@ class KeyRing {
 inline constexpr std::string_view kCallerHeader = "x-foretoken-caller";
 /// The value of kCallerHeader: the owner's number, and "operator" after it.
 std::string caller_text(const api::Caller& caller);
-/// The caller of that value; a malformed one is nobody's.
+/// The caller with that value; nullopt for a malformed one.
 std::optional<api::Caller> read_caller(std::string_view text);
 
 /// A KeyRing that may be replaced while the server runs. Any thread may call it.

@@ -69,7 +69,7 @@ void Round::continue_drafts(Entry& entry, const CostModel& costs) {
   }
 }
 
-/// Counts the drafts of the source and those of the text apart.
+/// Counts the drafts of the source and the drafts of the text separately.
 void Round::note_drafts(const Entry& entry, int accepted, int counted) {
   Slot& slot = *entry.slot;
   const int drafted = entry.draft.drafted;

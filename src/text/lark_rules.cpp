@@ -81,7 +81,7 @@ std::vector<Rule> rules_of(std::string_view lark) {
   return rules;
 }
 
-/// Moves the names of rules that say what an earlier one says to `same`, and drops those rules. A rule comes
+/// Moves the names of rules that equal an earlier one to `same`, and drops those rules. A rule comes
 /// after most rules that it names, so it is compared with their new names.
 void drop_same(std::vector<Rule>& rules, Names& same) {
   constexpr std::string_view kSelfName(&kSelf, 1);

@@ -1,5 +1,5 @@
-// Rules of a Lark grammar that say the same are one rule: tools of one server have the same parameters, and
-// a grammar's size and compile time are those of its rules. Pure; at most 16 passes over the text.
+// Merges equal rules of a Lark grammar into one: tools of one server have the same parameters, and
+// a grammar's size and compile time depend on its rules. Pure; at most 16 passes over the text.
 #pragma once
 
 #include <string>

@@ -111,7 +111,7 @@ class Builder {
         gemma4::inverse_frequencies(layer.full ? c_.text.full_rope : c_.text.sliding_rope, layer.head_dim);
     attend.frequency_axes.assign(attend.inverse_frequencies.size(), c_.turns_by_last_row ? 1 : 0);
     attend.eps = eps_, attend.scale = 1;
-    // What a row after the last one would see of the past: one position of its window is its own.
+    // A row after the last one sees one position less of the past: its window includes itself.
     attend.sliding_window = layer.full ? 0 : c_.text.window - 1;
     const Weight o = source_.matrix(prefix + "o_proj", c_.text.hidden_size, width);
     return p_.linear(p_.attend(std::move(attend)), {o})[0];

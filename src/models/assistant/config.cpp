@@ -16,7 +16,7 @@ using nlohmann::json;
 
 constexpr int kMaxWidth = 1 << 17;
 
-/// As a Gemma of its own: every layer says that it shares keys and values, and none of them has any.
+/// As the config of a Gemma whose layers all share keys and values and have none themselves.
 Result<gemma4::Config> read_text(const format::ConfigFiles& files) {
   json root = *files.config;
   const auto text = root.find("text_config");

@@ -25,7 +25,7 @@ constexpr auto kAwaitProcess = net::as_tuple(net::use_awaitable);
 constexpr auto kConnect = std::chrono::seconds(5);
 constexpr auto kShortReply = std::chrono::seconds(60);
 
-/// Of one connection (RFC 9110 section 7.6.1), or of the front's own checks.
+/// Fields of one connection (RFC 9110 section 7.6.1), and fields that the front checks.
 constexpr std::array<std::string_view, 16> kOwnFields = {
     "host",   "connection",     "keep-alive",        "proxy-connection",
     "te",     "trailer",        "transfer-encoding", "upgrade",

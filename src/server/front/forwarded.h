@@ -16,8 +16,8 @@ namespace ft::server {
 /// Takes the body out of `http_request`.
 boost::beast::http::request<boost::beast::http::string_body> forwarded(HttpRequest& http_request,
                                                                        const std::string& secret);
-/// Whether a field of a process's reply goes to the client: not those of the connection, nor those that the
-/// front adds itself.
+/// Whether the client gets this field of a process's reply: not fields of the connection, nor fields that the
+/// front adds.
 bool passes_on(std::string_view field);
 /// The error of a process that ended before it answered.
 api::HttpResponse process_ended(const HttpRequest& http_request, const std::string& model);

@@ -1,4 +1,4 @@
-// Front: several models at one address. Each is served by a process of its own (server/front/
+// Front: several models at one address. Each is served by a separate process (server/front/
 // model_process.h); the front holds the keys and limits, chooses the process by the request's model, and
 // passes requests on (server/front/relay.h). It loads and unloads as server/front/model_pool.h decides.
 // server.cpp owns it. Thread: the I/O thread. Errors of lease(): kNotFound for an unknown model, kBusy if the
@@ -67,7 +67,7 @@ class Front {
   boost::asio::awaitable<Result<Lease>> lease(std::size_t model);
   /// Unloads the model after its answers.
   boost::asio::awaitable<void> unload(std::size_t model);
-  /// The model that is ready and was used last; nothing: none is ready.
+  /// The model that is ready and was used last; empty: no model is ready.
   std::optional<std::size_t> used_last() const;
   /// The ready models, as leases.
   std::vector<Lease> ready_ones();

@@ -1,6 +1,6 @@
-// What a server of several models answers without a model that the body names: the page, /health, /metrics,
-// /v1/models and its /load and /unload. /props and /v1/cache go to the model of ?model=, else to the one that
-// was used last; stored responses and cancellations to whichever has the id.
+// Answers of a server of several models for requests without a model in the body: the page, /health,
+// /metrics, /v1/models and its /load and /unload. /props and /v1/cache go to the model of ?model=, else to
+// the one that was used last; stored responses and cancellations to the process that has the id.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>

@@ -1,4 +1,4 @@
-// GET /metrics of a server of several models: what each model's process does, and the server's answers. The
+// GET /metrics of a server of several models: the processes' states and the server's answers. The
 // figures of one model's engine are at /metrics?model=NAME while it is loaded.
 #pragma once
 

@@ -176,8 +176,8 @@ void ModelPool::give_memory(std::int64_t now_ms) {
   }
 }
 
-/// Models that may leave for `wanted`, in the order in which they do: idle ones, the least recently used
-/// first, and after a turn those that answer, the one that was loaded first before the others.
+/// Models that may be unloaded for `wanted`, in this order: idle ones, the least recently used
+/// first; after a turn also busy ones, the one that was loaded first before the others.
 std::vector<std::size_t> ModelPool::victims(const PooledModel& wanted, std::int64_t now_ms) const {
   std::vector<std::size_t> order;
   const std::int64_t turn_began_ms = now_ms - limits_.turn_ms;

@@ -1,8 +1,8 @@
 // ModelPool: which of several models are loaded. A model is wanted while a request waits for it. Its process
 // first plans its memory; it is loaded once that much is free. Otherwise the least recently used idle models
-// are unloaded. If models that answer take the memory for longer than a turn, the one that was loaded first
-// takes no new answers until it is idle, then leaves. A pure state machine: server/front/front.cpp tells it
-// the events and the time, and does what step() returns. Thread: the I/O thread.
+// are unloaded. If busy models hold the memory for longer than a turn, the one that was loaded first takes no
+// new answers until it is idle, then is unloaded. A pure state machine: server/front/front.cpp passes it the
+// events and the time, and carries out the result of step(). Thread: the I/O thread.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 namespace ft::server {
 
 struct PoolLimits {
-  std::int64_t memory_bytes = 0;  // of all loaded models; 0: what a model's plan reports while none is loaded
+  std::int64_t memory_bytes = 0;  // of all loaded models; 0: as a plan reports while none is loaded
   std::int64_t idle_ms = 0;       // an idle model is unloaded after this time; 0: never
   std::int64_t turn_ms = 5'000;   // models that answer keep their memory from others this long
   std::int64_t retry_ms = 1'000;  // a load that failed is not repeated earlier
@@ -31,7 +31,7 @@ struct PooledModel {
   int answering = 0;             // requests
   int waiting = 0;               // requests
   bool held = false;             // takes no new answers: others wait for its memory
-  bool unloads = false;          // was told to unload after its answers
+  bool unloads = false;          // unloads after its answers
   bool restarts = false;         // its process crashed while it was ready
   std::int64_t used_ms = 0;      // when its last answer ended or began
   std::int64_t ready_ms = 0;     // since when it is ready
@@ -77,7 +77,7 @@ class ModelPool {
   /// The model leaves after its answers.
   void unload(std::size_t model) { models_[model].unloads = models_[model].loaded(); }
 
-  /// News of a process. `limit_bytes`: what the memory has for all models, as the process sees it.
+  /// A process has reported its plan. `limit_bytes`: memory for all models, as the process sees it.
   void planned(std::size_t model, std::int64_t bytes, bool on_device, std::int64_t limit_bytes);
   void ready(std::size_t model, std::int64_t now_ms);
   void failed(std::size_t model, Error error, std::int64_t now_ms);

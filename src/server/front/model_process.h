@@ -16,10 +16,10 @@ struct ModelNews {
   enum class Kind { kNone, kPlanned, kReady, kFailed };
   Kind kind = Kind::kNone;
   std::int64_t bytes = 0,
-               limit_bytes = 0;  // kPlanned: of this model, and what all models may use; 0: unknown
+               limit_bytes = 0;  // kPlanned: of this model, and the limit of all models; 0: unknown
   bool on_device = false;        // kPlanned: these bytes are a GPU's
   int port = 0;                  // kReady
-  std::string facts;             // kReady: the model's entry of its own /v1/models
+  std::string facts;             // kReady: the model's entry of the process's /v1/models
   Error error;                   // kFailed
 };
 

@@ -1,6 +1,6 @@
-// Relay: one request to a server of several models. What the front knows is answered here; all else goes to
-// the process of the model, and its answer passes through as it arrives. The client is watched meanwhile:
-// when it leaves, the connection to the process closes, which cancels the answer there. Owner: the client's
+// Relay: one request to a server of several models. The front answers requests for its own data; others go to
+// the process of the model, and its answer passes through as it arrives. The client is watched meanwhile: if
+// it disconnects, the connection to the process closes, which cancels the answer there. Owner: the client's
 // connection (server/connection.cpp). Thread: the I/O thread. Errors are replies in the client's dialect; a
 // stream whose process ends gets a last frame with the error.
 #pragma once
