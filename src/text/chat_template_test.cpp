@@ -185,6 +185,7 @@ TEST(ChatTemplate, ARenderingHasLimitedMemoryAndWork) {
       "{% set s = 'a' * 60000 %}{{ range(60000)|join(s) }}",
       "{{ 'a'|center(10000000000) }}",
       "{% set s = 'ab' * 10000000 %}{% for i in range(100000) %}{% set t = s|upper %}{% endfor %}",
+      "{% set s = 'a' * 100000 %}{% for i in range(1000) %}{% set t = s.replace('a', 'b') %}{% endfor %}",
       list + "{{ ns.l }}",
       list + "{{ ns.l|tojson }}",
       list + "{{ ns.l == ns.l }}",

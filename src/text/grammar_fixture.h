@@ -58,7 +58,8 @@ inline std::vector<int32_t> spelled(const Tokenizer& own, std::span<const char* 
                                     const std::string& text, size_t which) {
   std::vector<int32_t> ids;
   size_t seen = 0;
-  for (const int32_t id : *own.encode(text, false)) {
+  const std::vector<int32_t> plain = *own.encode(text, false);
+  for (const int32_t id : plain) {
     const std::string tag(own.token_bytes(id));
     bool is_tag = false;
     for (const char* one : tags) is_tag = is_tag || tag == one;
@@ -66,7 +67,7 @@ inline std::vector<int32_t> spelled(const Tokenizer& own, std::span<const char* 
       ids.push_back(id);
       continue;
     }
-    for (const char c : tag) ids.push_back(own.encode(std::string(1, c), false)->front());
+    for (const char c : tag) ids.push_back(own.encode(std::string(1, c), false).value().front());
   }
   return ids;
 }

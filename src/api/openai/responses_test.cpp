@@ -281,6 +281,27 @@ TEST(ResponsesWriter, EventsComeInTheOrderOfTheReferenceAndAreCounted) {
   EXPECT_EQ(response["usage"]["input_tokens_details"]["cached_tokens"], 2);
 }
 
+TEST(ResponsesWriter, APauseIsAnEventAndChangesNoNumber) {
+  const ModelInfo model_info = test::model_info();
+  Result<ResponsesRequest> request = read(R"({"input": "x"})", model_info.responses.get());
+  ASSERT_TRUE(request.ok());
+  ResponsesWriter writer(model_info, std::move(*request), ResponseMeta{"0a", 1, 2, ""});
+  std::string out, pause;
+  writer.begin(out);
+  writer.keep_alive(pause);
+  writer.add(0, test::text("Wait"), out);
+  writer.keep_alive(pause);
+  writer.add(0, test::end_event(Finish::kStop), out);
+  writer.end(out);
+  const std::vector<test::Frame> frames = test::frames(out), pauses = test::frames(pause);
+  ASSERT_EQ(pauses.size(), 2U);
+  EXPECT_EQ(pauses[0].event, "response.in_progress");
+  EXPECT_EQ(pauses[0].data(), frames[1].data());
+  EXPECT_EQ(pauses[1].data()["sequence_number"], 4);
+  EXPECT_EQ(pauses[1].data()["response"]["id"], "resp_0a");
+  for (std::size_t i = 0; i < frames.size(); ++i) EXPECT_EQ(frames[i].data()["sequence_number"], i);
+}
+
 TEST(ResponsesWriter, ASummaryThatWasAskedForHasItsOwnEvents) {
   const ModelInfo model_info = test::model_info();
   const std::vector<test::Frame> frames = test::frames(

@@ -29,7 +29,12 @@ ResponsesWriter::ResponsesWriter(const ModelInfo& model_info, ResponsesRequest r
     : AnswerWriter("resp_", model_info, request.call.model, std::move(meta)), request_(std::move(request)) {}
 
 void ResponsesWriter::frame(const char* type, const Json& data, std::string& out) {
-  Json json{{"type", type}, {"sequence_number", events_++}};
+  frame_numbered(type, events_++, data, out);
+}
+
+void ResponsesWriter::frame_numbered(const char* type, std::int64_t number, const Json& data,
+                                     std::string& out) const {
+  Json json{{"type", type}, {"sequence_number", number}};
   json.update(data);
   add_frame(type, json, out);
 }
@@ -330,6 +335,13 @@ void ResponsesWriter::finish(std::string& out) {
       is_open_ && (items_.back().kind == Kind::kFunction || items_.back().kind == Kind::kCustom);
   const bool cut = call || choice_.failed() || choice_.finish == Finish::kLength;  // a whole call is closed
   close(cut ? "incomplete" : "completed", out);
+}
+
+/// An event, because Codex gives a stream up after five minutes without one and does not count comments. It
+/// has the number of the event before it, so that a stored stream (response_replay.h) has the same numbers.
+void ResponsesWriter::keep_alive(std::string& out) {
+  const std::int64_t last = std::max<std::int64_t>(events_ - 1, 0);
+  frame_numbered("response.in_progress", last, Json{{"response", response("in_progress")}}, out);
 }
 
 void ResponsesWriter::end(std::string& out) {

@@ -24,6 +24,7 @@ class ResponsesWriter final : public AnswerWriter {
 
   void begin(std::string& out) override;
   void add(std::size_t choice, const Event& event, std::string& out) override;
+  void keep_alive(std::string& out) override;
   void end(std::string& out) override;
   HttpResponse reply() override;
 
@@ -41,6 +42,7 @@ class ResponsesWriter final : public AnswerWriter {
   };
 
   void frame(const char* type, const Json& data, std::string& out);
+  void frame_numbered(const char* type, std::int64_t number, const Json& data, std::string& out) const;
   void open(Item item, std::string& out);
   void begin_call(const std::string& offered, std::string& out);
   void write_client_call(std::string& out);

@@ -1,9 +1,9 @@
-// Instructions that share a launch: chains of norms, biases and sums of plain linears, plain linears of many
-// outputs.
+// Instructions that one launch does together: chains of norms, biases and sums of plain linears, and plain
+// linears with many outputs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "backends/cuda/on_cuda_device.h"
+#include "backends/cuda/on_cuda_device_test.h"
 
 namespace ft {
 namespace {

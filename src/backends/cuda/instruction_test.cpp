@@ -4,7 +4,7 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
-#include "backends/cuda/on_cuda_device.h"
+#include "backends/cuda/on_cuda_device_test.h"
 #include "backends/instruction_programs.h"
 #include "backends/ref/backend.h"
 #include "backends/test_programs.h"

@@ -218,10 +218,10 @@ FT_KERNEL(linear_plain_1, PlainLinearArgs, 256) { multiply_plain<1>(p); }
 FT_KERNEL(linear_plain_4, PlainLinearArgs, 256) { multiply_plain<4>(p); }
 FT_KERNEL(linear_plain_1x2, PlainLinearArgs, 256) { multiply_outputs<1, 2, 8>(p); }
 FT_KERNEL(linear_plain_1x4, PlainLinearArgs, 256) { multiply_outputs<1, 4, 4>(p); }
-FT_KERNEL(linear_plain_4x2, PlainLinearArgs, 256) { multiply_outputs<4, 2, 4>(p); }
-FT_KERNEL(linear_plain_4x4, PlainLinearArgs, 256) { multiply_outputs<4, 4, 3>(p); }
-FT_KERNEL(linear_plain_8x2, PlainLinearArgs, 256) { multiply_outputs<8, 2, 3>(p); }
-FT_KERNEL(linear_plain_8x4, PlainLinearArgs, 256) { multiply_outputs<8, 4, 2>(p); }
+FT_KERNEL(linear_plain_4x2, PlainLinearArgs, 256) { multiply_outputs<4, 2, 1>(p); }
+FT_KERNEL(linear_plain_4x4, PlainLinearArgs, 256) { multiply_outputs<4, 4, 1>(p); }
+FT_KERNEL(linear_plain_8x2, PlainLinearArgs, 256) { multiply_outputs<8, 2, 1>(p); }
+FT_KERNEL(linear_plain_8x4, PlainLinearArgs, 256) { multiply_outputs<8, 4, 1>(p); }
 
 // ---- packing ----
 

@@ -44,7 +44,7 @@ FT_DEVICE void add_group(float (&acc)[4], const int (&dot)[4], const float (&sca
 /// A record of affine codes in a lane, and its product with a group of rows.
 template <int Bits, int Group, int Wide>
 struct AffineRecord {
-  static constexpr int kGroup = Group, kSteps = Group / 32, kAhead = Bits == 4 && Group < 128 ? 3 : 1;
+  static constexpr int kGroup = Group, kSteps = Group / 32, kAhead = 1;
   u32 a[kSteps][4];
   float scale[2], bias[2];
 
