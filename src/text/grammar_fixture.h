@@ -58,7 +58,8 @@ inline std::vector<int32_t> spelled(const Tokenizer& own, std::span<const char* 
                                     const std::string& text, size_t which) {
   std::vector<int32_t> ids;
   size_t seen = 0;
-  for (const int32_t id : *own.encode(text, false)) {
+  const std::vector<int32_t> written = *own.encode(text, false);  // the loop would not keep the result alive
+  for (const int32_t id : written) {
     const std::string tag(own.token_bytes(id));
     bool is_tag = false;
     for (const char* one : tags) is_tag = is_tag || tag == one;
