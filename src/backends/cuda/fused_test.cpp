@@ -1,5 +1,5 @@
-// Instructions that one launch does together: chains of norms, biases and sums of plain linears, plain linears
-// of many outputs.
+// Instructions that one launch does together: chains of norms, biases and sums of plain linears. And plain
+// linears of many outputs.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

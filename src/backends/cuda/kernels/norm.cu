@@ -25,8 +25,8 @@ FT_DEVICE void store16(float* to, int count, const float (&v)[16]) {
   FT_UNROLL for (int j = 0; j < 16; j++) if (j < count) to[j] = v[j];
 }
 
-// One block per row. Thread i has the values [16 i, 16 i + 16) of each 4,096: those of the first kNormKept stay
-// in registers, so that memory is waited for once; the rest is read twice.
+// One block per row. Thread i has the values [16 i, 16 i + 16) of each 4,096: those of the first kNormKept
+// stay in registers, so that memory is waited for once; the rest is read twice.
 FT_KERNEL(rms_norm, NormArgs, 256) {
   release_next();
   const int row = (int)blockIdx.x, width = p.in.width, own = (int)threadIdx.x * 16;
