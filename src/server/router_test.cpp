@@ -37,10 +37,10 @@ class RouterTest : public testing::Test {
 };
 
 TEST_F(RouterTest, SaysThatTheBackendIsLost) {
-  test::LateReport report;
-  const Model model = std::move(*load_model(test::kModel));
-  const Tokenizer tokenizer = std::move(*Tokenizer::load(test::kModel));
-  const auto backend = test::make_late_backend(std::move(*make_backend({})), report);
+  ft::test::LateReport report;
+  const Model model = std::move(*load_model(ft::test::kModel));
+  const Tokenizer tokenizer = std::move(*Tokenizer::load(ft::test::kModel));
+  const auto backend = ft::test::make_late_backend(std::move(*make_backend({})), report);
   EngineOptions options;
   options.decoder.slots = 1, options.decoder.context = 64;
   const auto engine = std::move(*Engine::start(*backend, model, tokenizer, options));

@@ -445,7 +445,7 @@ class Clients(unittest.TestCase):
                     self.assertNotEqual(event.type, "message_stop")
             start = time.monotonic()
             sdk.messages.create(model="", max_tokens=2, messages=CODE)
-            self.assertLess(time.monotonic() - start, 5)
+            self.assertLess(time.monotonic() - start, 30)
             self.assertIn("client left", server.log())
 
 

@@ -138,7 +138,7 @@ class Http(WithServer):
             start = time.monotonic()
             self.assertEqual(client.answer()[0], 408)
             self.assertTrue(client.closed())
-            self.assertLess(time.monotonic() - start, 10)
+            self.assertLess(time.monotonic() - start, 30)
 
     def test_an_idle_connection_is_closed(self):
         with self.connect() as client:
@@ -442,9 +442,8 @@ class Stopping(unittest.TestCase):
             client.post("/v1/chat/completions", chat("Tell a story.", max_tokens=4000, stream=True,
                                                      logit_bias={"8178": -100, "8180": -100}))
             client.until(b"data: ")
-            start = time.monotonic()
             self.assertEqual(server.stop(), 0)
-            self.assertLess(time.monotonic() - start, 5)
+            self.assertNotIn(b'"finish_reason":"length"', client.rest())
 
     def test_a_taken_port_is_a_clear_error(self):
         server = Server().start()

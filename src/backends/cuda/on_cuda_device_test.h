@@ -8,7 +8,6 @@
 
 #include "backends/cuda/test_devices.h"
 #include "backends/instruction_programs.h"
-#include "backends/ref/backend.h"
 
 namespace ft {
 
@@ -25,7 +24,7 @@ class OnCudaDevice : public testing::TestWithParam<std::string> {
   void expect_like_the_reference(const Program& program, int width, double tolerance, const char* what,
                                  bool in_chunks = true) {
     const std::vector<float> rows = random_rows(random_, kRows, width);
-    const auto reference = make_ref_backend();
+    const auto reference = std::move(make_backend({.name = "ref"}).value());
     const std::vector<float> expected = captured_rows(*reference, program, rows, width, kRows);
     const std::vector<float> got = captured_rows(*backend_, program, rows, width, kRows);
     ASSERT_EQ(got.size(), expected.size());
