@@ -1,4 +1,4 @@
-// What a server of several models answers itself: which model a body names, and /v1/models for all of them in
+// Answers of the server of several models itself: which model a body names, and /v1/models for all of them in
 // both dialects. Errors as in api/listing.h.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace ft::api {
 struct ListedModel {
   std::string id;
   std::string state;              // "unloaded", "loading", "ready", "stopping"
-  std::string facts;              // the entry of its own listing, as JSON; empty: it was not loaded yet
+  std::string facts;              // its entry in its process's listing, as JSON; empty: not loaded yet
   std::int64_t memory_bytes = 0;  // while loaded; 0: unknown
   int answering = 0, waiting = 0;
   std::int64_t created_s = 0;
@@ -30,7 +30,7 @@ Result<HttpResponse> models_reply(std::span<const ListedModel> models, Dialect d
 HttpResponse model_reply(const ListedModel& model, Dialect dialect);
 /// {"status": "ready", "models": [{id, state, memory, answering, waiting}]}
 HttpResponse health_reply(std::span<const ListedModel> models);
-/// /props without a loaded model: what is known of the one that answers by default.
+/// /props while no model is loaded: the known facts of the default model.
 HttpResponse props_reply(const ListedModel& model, const std::string& version);
 /// The answer of /load and /unload.
 HttpResponse model_state_reply(const ListedModel& model);

@@ -255,7 +255,7 @@ struct DflashDrafter::Memory final : DraftMemory {
     const std::string kind = kind_of(number, first);
     return put_value(sink, first) && timeline.write_to(sink, {kind, first});
   }
-  /// Its rows are those of the target's from `begin` on.
+  /// Its rows are the target's from `begin` on.
   static std::string kind_of(int drafter, std::int64_t begin) {
     return fmt::format("draft {} {}", drafter, begin);
   }

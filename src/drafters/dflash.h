@@ -26,8 +26,8 @@ class DflashDrafter final : public Drafter {
 
   struct Options {
     int slots = 1;
-    int blocks = 1;                   // key/value blocks of its own cache
-    int memories = 0;                 // what may be saved at once, beside the slots
+    int blocks = 1;                   // key/value blocks of its cache
+    int memories = 0;                 // sequences saved at once, without the slots
     int max_depth = kMaxDraftTokens;  // drafts of a slot in a round
     std::int64_t context = 0;         // tokens of a slot that memory is reserved for
   };

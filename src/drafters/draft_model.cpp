@@ -95,7 +95,7 @@ Status ModelDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, 
   return {};
 }
 
-/// Appends true tokens, of which nothing is drafted yet.
+/// Appends committed tokens; nothing is drafted after them yet.
 Status ModelDrafter::take_in(SlotState& slot, std::span<const std::int32_t> tokens) {
   for (; !tokens.empty();) {
     const auto chunk = tokens.first(std::min<std::size_t>(tokens.size(), kChunk));

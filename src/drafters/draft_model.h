@@ -1,6 +1,6 @@
 // Drafts with a smaller model of the same tokenizer, which runs along with the target: a chain of its passes
-// over its own timeline, for the whole batch at once. It reads tokens only. A prompt is seen chunk by chunk
-// as the target reads it, all but the last kKeptBack tokens; answered tokens are read when a proposal
+// over its own timeline, for the whole batch at once. It reads tokens only. A prompt is read chunk by chunk
+// along with the target, all but the last kKeptBack tokens; answered tokens are read when a proposal
 // needs it. A chain runs on a fork of the timeline that is cleared afterwards, so that rejected drafts leave
 // nothing in a recurrent state. Cost: a pass per depth; a fork copies one recurrent state and at most one
 // block. After warm-up a proposal allocates nothing.
@@ -23,8 +23,8 @@ class ModelDrafter final : public Drafter {
 
   struct Options {
     int slots = 1;
-    int blocks = 1;                   // key/value blocks of its own cache
-    int memories = 0;                 // what may be saved at once, beside the slots
+    int blocks = 1;                   // key/value blocks of its cache
+    int memories = 0;                 // sequences saved at once, without the slots
     int max_depth = kMaxDraftTokens;  // drafts of a slot in a round
     std::int64_t context = 0;         // tokens of a slot that memory is reserved for
   };

@@ -2,9 +2,9 @@
 // the round verifies every guess. One Drafter serves all slots of a round, so a network runs once for the
 // whole batch.
 //   observe     committed rows, in order, from the first prompt token on
-//   plan        how many tokens it could offer now; draft_cost() is what they cost
+//   plan        how many tokens it could offer now; draft_cost() is their cost
 //   propose     fills `drafts` of each slot, at most `depth`
-//   save        what it remembers of a sequence; restore begins another one with it
+//   save        its memory of a sequence; restore begins another one with it
 // Thread: the engine thread. Errors: kExhausted from open. If observe fails or throws, the round continues
 // without the drafter for that slot; if propose does, without drafts in that round.
 #pragma once
@@ -56,7 +56,7 @@ struct DraftSlot {
   std::span<std::int32_t> drafts;  // out: [the decoder's limit], part of the round's token buffer
   std::int32_t store = 0;          // index of drafts[0] in the round's token buffer
   std::array<Distribution, kMaxDraftTokens>* proposal =
-      nullptr;  // out if `rejection`: what drafts[i] was drawn from
+      nullptr;  // out if `rejection`: drafts[i] was drawn from it
 
   /// The decoder's limit.
   int max_depth() const { return static_cast<int>(drafts.size()); }
@@ -73,10 +73,10 @@ class DraftMemory {
   virtual const DraftMemory* part(int number) const { return number == drafter() ? this : nullptr; }
   /// It covers any first `length` rows of its sequence, low() <= length.
   virtual std::int64_t low() const = 0;
-  virtual std::int64_t bytes() const = 0;                    // beside blocks and a slot of its cache
-  virtual std::span<const std::int32_t> blocks() const = 0;  // of its own cache, which it shares
-  /// All of it, for its drafter's read_memory() on the same backend; any thread may. False if the sink did
-  /// not take all.
+  virtual std::int64_t bytes() const = 0;                    // without blocks and a slot of its cache
+  virtual std::span<const std::int32_t> blocks() const = 0;  // of the drafter's cache, which it shares
+  /// Writes all of it, for its drafter's read_memory() on the same backend; any thread may call it. False if
+  /// the sink did not take all.
   virtual bool write_to(ByteSink& sink) const = 0;
 };
 
@@ -104,9 +104,9 @@ class Drafter {
   virtual int plan(const DraftSlot& slot) = 0;
   /// Classes of context that acceptance is estimated for, each alone.
   static constexpr int kContextClasses = 4;
-  /// The class of what plan() found last for this slot, 0..kContextClasses - 1.
+  /// The class of plan()'s last result for this slot, 0..kContextClasses - 1.
   virtual int context_class(int /*slot*/) const { return 0; }
-  /// The acceptance of its first draft that is assumed before any round.
+  /// The assumed acceptance of its first draft before any round.
   virtual double first_guess(int /*context_class*/) const { return 0.7; }
   /// Draft steps that it needs before the first draft of this slot, because it has not seen all its tokens.
   virtual double catch_up(const DraftSlot& /*slot*/) const { return 0; }
@@ -150,11 +150,11 @@ class Drafter {
   virtual Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& /*source*/, std::int64_t /*length*/) {
     return Error{Code::kCorrupt, "its drafter remembers nothing"};
   }
-  /// Names what the bytes of its memories depend on besides weights and backend; empty: it has no memories.
+  /// Names whatever decides the bytes of its memories besides weights and backend; empty: it has no memories.
   virtual std::string memory_identity() const { return {}; }
 
-  virtual std::int64_t packed_bytes() const { return 0; }  // of its own weights
-  /// The pool of its own cache; null: it has none.
+  virtual std::int64_t packed_bytes() const { return 0; }  // of the drafter's weights
+  /// The pool of the drafter's cache; null: it has none.
   virtual const TimelinePool* pool() const { return nullptr; }
 
  private:

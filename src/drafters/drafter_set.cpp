@@ -97,7 +97,7 @@ Drafter* DrafterSet::member(int number) const {
   return found != members_.end() ? *found : nullptr;
 }
 
-/// The memories of all members; blocks() are those of the first.
+/// The memories of all members; blocks() belong to the first.
 struct DrafterSet::Memory final : DraftMemory {
   explicit Memory(int own) : number(own) {}
   int drafter() const override { return number; }

@@ -48,7 +48,7 @@ class MtpDrafter final : public Drafter {
     std::string_view name = "mtp";      // of the drafter
     const Program* features = nullptr;  // makes a hidden row of a captured one; null: they are the same
     int fed_back = 0;                   // width of a row that the network feeds back; 0: `hidden`
-    int memories = 0;                   // what may be saved at once, beside the slots
+    int memories = 0;                   // sequences saved at once, without the slots
     int max_depth = kMaxDraftTokens;    // drafts of a slot in a round
     std::int64_t context = 0;           // tokens of a slot that memory is reserved for
     const ImageRows* images = nullptr;  // null: prompts are text

@@ -1,5 +1,5 @@
-// The drafters that this build has. A new one is a class and an entry in registry.cpp, which says what it
-// needs of its target, what it costs and what it remembers.
+// The drafters of this build. A new one is a class and an entry in registry.cpp, which states the parts of
+// the target that it needs, its cost and its memory.
 //   DrafterKind   the name of a drafter, checked once; requests, flags and tests pass it on
 //   DrafterSpec   one drafter: whether a model has what it needs, and how it is opened
 #pragma once
@@ -60,8 +60,8 @@ struct DrafterContext {
   CapturedRows* captured = nullptr;   // of its request; null if it asked for none
   const ImageRows* images = nullptr;  // null: prompts are text
   int slots = 1;
-  int blocks = 1;                   // key/value blocks of its own cache, if it has one
-  int memories = 0;                 // that may be saved at once, beside the slots
+  int blocks = 1;                   // key/value blocks of its cache, if it has one
+  int memories = 0;                 // sequences saved at once, without the slots
   int max_depth = kMaxDraftTokens;  // drafts of a slot in a round
   std::int64_t context = 0;         // tokens of a slot, at most
   std::int64_t recall_bytes = 0;    // for texts of earlier requests; 0: none are kept

@@ -123,8 +123,8 @@ class Timeline {
   /// Forgets everything, also that it was lost. No transaction may be open.
   void clear();
 
-  /// What the rows of a timeline depend on, besides the program: row r on the first r + 1 + `ahead` tokens of
-  /// the sequence, and on whatever `kind` names.
+  /// Rows of a timeline depend on the program and on the sequence: row r on its first r + 1 + `ahead` tokens,
+  /// and on whatever `kind` names.
   struct Rows {
     std::string_view kind;
     std::int64_t ahead = 0;

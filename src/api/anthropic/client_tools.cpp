@@ -36,8 +36,8 @@ Json parameters(Json properties, Json required) {
 /// The members that a value of a parameter requires.
 using Needs = std::vector<std::pair<const char*, Json>>;
 
-/// Adds to `parameters` what a call requires by the value of `selector`; the programs that run these tools
-/// fail without it.
+/// Adds to `parameters` the members that a call requires for each value of `selector`; the programs that run
+/// these tools fail without them.
 void require_by(Json& parameters, const char* selector, const Needs& needs) {
   std::vector<Json> others = parameters["properties"][selector]["enum"];
   Json branches = Json::array();

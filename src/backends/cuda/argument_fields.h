@@ -113,7 +113,7 @@ class FieldWriter {
   const Place& place_;
 };
 
-/// The arguments of a launch of `kernel` as text; empty for a kernel that nobody has listed.
+/// The arguments of a launch of `kernel` as text; empty for a kernel that is not listed.
 template <class Place>
 std::string arguments_of(std::string_view kernel, const void* args, const Place& place) {
   std::string text;

@@ -1,6 +1,6 @@
-// What the compiler (compiler.h) makes of a program and the executable (executable.h) runs: launches in order
-// and the memory that they point to. A second GPU runs the same kind of list on its own device. Owner: an
-// executable. Thread: the engine thread.
+// The compiler's (compiler.h) result for a program, which the executable (executable.h) runs: launches in
+// order and the memory that they point to. A second GPU runs the same kind of list on its own device. Owner:
+// an executable. Thread: the engine thread.
 #pragma once
 
 #include <array>
@@ -23,7 +23,7 @@ namespace ft::cuda {
 inline constexpr int kGraphRows = 64;  // steps of more rows are launched one by one: their kernels are long
 inline constexpr int kSplitRows = 32;  // steps of more rows attend without splitting the cache
 
-/// What a step's launches point to.
+/// Memory of a step that its launches point to.
 struct StepPlaces {
   const CudaState* state = nullptr;
   const CudaRows* hidden = nullptr;
@@ -42,7 +42,7 @@ struct StepRun {
 };
 using Operation = std::function<void(const StepRun&)>;
 
-/// A Walk: what its kernels are given, but for the samples and the step, and the same for the host.
+/// A Walk: its kernels' arguments except samples and step, and the same for the host.
 struct CompiledWalk {
   WalkArgs args{};
   Walker host;
@@ -63,7 +63,7 @@ struct CompiledProgram {
   SampleArgs sample_args{};          // but for the step
   std::optional<CompiledWalk> walk;  // in place of samples' own kernels
 
-  // What operations point to.
+  // Operations point to these.
   std::vector<Memory> memory;
   std::vector<std::shared_ptr<const PackedMatrix>> packed;
 };
@@ -71,7 +71,7 @@ struct CompiledProgram {
 /// Samples what `args` names, by the kernels of the kind. `rows`: with logits.
 void launch_samples(Device& device, const SampleArgs& args, DeviceSamples kind, int rows);
 
-/// Walks in place of that.
+/// Walks instead.
 void launch_walk(Device& device, WalkArgs walk, const SampleArgs& args, const StepShape& shape);
 
 }  // namespace ft::cuda

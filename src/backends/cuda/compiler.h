@@ -1,5 +1,5 @@
 // How a program becomes launches (compiled.h): what can be joined is joined (a norm makes the codes of the
-// linears after it, a linear adds what is added to it), rows get places, weights are packed, and memory is
+// linears after it, a linear does the addition after it), rows get places, weights are packed, and memory is
 // allocated once for all steps. Owner: compile(), for as long as it takes. Thread: the engine thread. Errors:
 // no memory; DeviceError and BackendLost are thrown.
 #pragma once
@@ -136,7 +136,7 @@ class Compiler {
   LinearCall call_of(const Product& product) const;
   void add_codes(View in, int row_id, ActivationFormat format, bool logit_rows, const FusedProducer& instead);
   void offer_producer(Row out, const FusedProducer& producer);
-  /// What was offered for the row; kFromCodes: nothing.
+  /// The producer offered for the row; kFromCodes: none.
   FusedProducer offered(Row out) const { return out.id == producer_row_ ? producer_ : FusedProducer{}; }
   ActivationFormat format_of(const Weight& stored) const;
   ActivationFormat format_after(Row out) const;
@@ -169,8 +169,8 @@ class Compiler {
   bool mixture_codes_there_ = false;  // codes_ holds the rows of the mixture that is being made
   std::int64_t code_bytes_ = 0, code_scale_bytes_ = 0, workspace_bytes_ = 0, query_floats_ = 0,
                partial_floats_ = 0;
-  HeldRow held_;              // what codes_ holds where the next operation runs
-  FusedProducer producer_{};  // what the next linear may make codes from, if it reads this row
+  HeldRow held_;              // in codes_ when the next operation runs
+  FusedProducer producer_{};  // the next linear may make codes from it, if it reads this row
   int producer_row_ = -1;
   DeltaStepArgs delta_step_{};    // of the convolution and delta rule before a gated norm,
   int delta_step_end_ = -1;       // which is this instruction
@@ -194,7 +194,7 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
                                             std::shared_ptr<Device> device,
                                             std::shared_ptr<WeightStore> weights,
                                             std::shared_ptr<RoundTokens> round, int kv_bits);
-/// kUnsupported, with what is lacking, if compile() would refuse the program for want of a kernel.
+/// kUnsupported, naming the lack, if compile() would refuse the program because a kernel is missing.
 Status check_supported(const Program& program);
 
 }  // namespace ft::cuda

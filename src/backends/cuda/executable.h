@@ -20,7 +20,7 @@ class CudaExecutable final : public Executable {
   /// `profiler`: null: nothing is measured.
   CudaExecutable(std::shared_ptr<Device> device, std::shared_ptr<RoundTokens> round, CompiledProgram compiled,
                  const Program& program, Profiler* profiler);
-  ~CudaExecutable() override { round_->forget(); }  // the buffers of steps that nobody collected go as well
+  ~CudaExecutable() override { round_->forget(); }  // also releases buffers of steps that were not collected
 
   void submit(const StepArgs& args, State& state) override;
   bool samples_later() const override { return true; }

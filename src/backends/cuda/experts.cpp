@@ -91,8 +91,8 @@ void Compiler::add_expert_product(const ExpertProduct& product, int chosen, int 
   });
 }
 
-/// The rows that `down` reads: its codes, or floats in place of the gate, where each thread reads what it
-/// writes.
+/// Makes the rows that `down` reads: codes, or floats in place of the gate, where each thread overwrites the
+/// values that it has read.
 Status Compiler::add_activation(const MoeMlp& op, View gate, View up, const WeightKind& down) {
   ExpertActivationArgs args{view(op.routes), gate, up,       nullptr,  nullptr,
                             op.chosen(),     0,    op.alpha, op.limit, {}};

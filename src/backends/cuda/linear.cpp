@@ -1,5 +1,5 @@
-// Linears: matrices of one kind are one product, and rows become codes before it where nobody has made them.
-// Which kernel multiplies: linear_kernels.h.
+// Linears: matrices of one kind are one product, and rows become codes before it unless an earlier kernel
+// made them. linear_kernels.h chooses the kernel.
 #include <algorithm>
 #include <utility>
 
@@ -8,8 +8,8 @@
 
 namespace ft::cuda {
 
-/// What the linear after the instruction that is being made may take in place of codes: if it is one product
-/// and nobody else reads the row.
+/// Offers the producer to the next linear in place of codes, if that linear is one product and the row's only
+/// reader.
 void Compiler::offer_producer(Row out, const FusedProducer& producer) {
   producer_ = {}, producer_row_ = -1;
   const auto next = static_cast<std::size_t>(number_) + 1;
@@ -22,7 +22,7 @@ void Compiler::offer_producer(Row out, const FusedProducer& producer) {
   producer_ = producer, producer_row_ = out.id;
 }
 
-/// Codes of the rows where they are not there yet. `instead`: what the product makes them from if it can.
+/// Makes codes of the rows unless they exist. `instead`: the product makes them from this if it can.
 void Compiler::add_codes(View in, int row_id, ActivationFormat format, bool logit_rows,
                          const FusedProducer& instead) {
   const HeldRow row{row_id, format};
@@ -37,7 +37,7 @@ void Compiler::add_codes(View in, int row_id, ActivationFormat format, bool logi
   });
 }
 
-/// The call of the product, but for what differs from step to step.
+/// The call of the product, without the fields that differ from step to step.
 LinearCall Compiler::call_of(const Product& product) const {
   const PackedMatrix& matrix = *product.matrix;
   LinearCall call;

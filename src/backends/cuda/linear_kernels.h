@@ -1,6 +1,6 @@
-// The kernels that multiply weights and rows, in a table: what each supports, needs and launches. A product
+// The kernels that multiply weights and rows, in a table: their limits, needs and launches. A product
 // takes the first one that supports it; the last ones support everything. All kernels of one activation
-// format have the same bits, so the choice is one of speed. Owner: nobody. Thread: the engine thread.
+// format have the same bits, so the choice is one of speed. Owner: none. Thread: the engine thread.
 #pragma once
 
 #include <span>

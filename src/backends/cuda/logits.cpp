@@ -5,7 +5,7 @@
 
 namespace ft::cuda {
 
-/// The rows of the head that have fixed columns: those of the whole head, if they are its first ones.
+/// The rows of the head that have fixed columns; the whole head, if they are its first rows.
 Result<std::shared_ptr<const PackedMatrix>> Compiler::head_of(const Logits& op) {
   const auto count = std::ssize(op.ids);
   if (op.ids.empty() || op.ids.back() == count - 1) return weights_->matrix({&op.lm_head});

@@ -60,7 +60,7 @@ class MixtureFinder {
  private:
   bool read_once(Row row) const { return plan_.readers(row) == 1; }
 
-  /// The expert that every row passes, with its gate, and what is added: all of it right after the experts.
+  /// The expert that every row passes, with its gate, and the additions: all of them right after the experts.
   void find_tail(const MoeMlp& experts, Mixture& mixture) const {
     const int index = mixture.experts;
     const auto* gate = op_at<SigmoidGate>(list_, index + 1);

@@ -1,4 +1,4 @@
-// The instructions that have no file of their own, as launches.
+// The instructions without a separate file, as launches.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -57,7 +57,7 @@ Status Compiler::make(const Capture& op) {
   return {};
 }
 
-// ---- norms and what goes element by element ----
+// ---- norms and elementwise instructions ----
 
 /// The next instruction, if it is a linear.
 const Linear* Compiler::linear_after() const {
@@ -95,13 +95,13 @@ bool Compiler::only_read_in(ActivationFormat format, Row out) const {
          });
 }
 
-/// What a product with this weight, as it is multiplied, reads.
+/// The format of rows for products with this weight, in the format in which it is multiplied.
 ActivationFormat Compiler::format_of(const Weight& stored) const {
   const auto kind = kind_of(requantised_as(stored, program_->max_weight_bits()));
   return kind.ok() ? kind->activations() : ActivationFormat{};
 }
 
-/// Where an instruction leaves the codes that the next one reads; takes `rows` away where nobody reads them.
+/// Where an instruction leaves the codes that the next one reads; clears `rows` if no other one reads them.
 QuantisedRowsOut Compiler::codes_for_next(Row out, View& rows) {
   const ActivationFormat format = format_after(out);
   if (format == ActivationFormat{}) return {};

@@ -1,5 +1,5 @@
-// Where the row matrices of a program lie: one arena, in which a matrix takes the place of those that nobody
-// reads any more. The outputs of a linear lie side by side in one matrix, so that one launch computes them. A
+// Where the row matrices of a program lie: one arena, in which a matrix takes the place of earlier ones that
+// are read no more. The outputs of a linear lie side by side in one matrix, so one launch computes them. A
 // linear whose only reader is an addition right after it writes the sum directly; its output is never stored.
 // So do experts with an addition, and a linear of plain weights whose outputs are only read by biases right
 // after it. A norm, an addition and a factor after it, and another norm are one launch (NormChain). Owner: an
@@ -13,15 +13,15 @@
 
 namespace ft::cuda {
 
-/// What an instruction reads and writes.
+/// Rows that an instruction reads and writes.
 struct Uses {
   std::vector<Row> reads, writes;
 };
 Uses uses_of(const Instruction& instruction);
-/// What the sum adds to `one` of its rows.
+/// The other row of a sum.
 Row other_of(const Add& sum, Row one);
 
-/// From a mixture's route to its last instruction, which may read what any of them reads (Mixture).
+/// From a mixture's route to its last instruction, which may read every row that they read (Mixture).
 inline constexpr int kMixtureSpan = 5;
 
 /// Instructions that follow each other, each the only reader of the row before it.
@@ -30,7 +30,7 @@ struct NormChain {
   const Add* sum = nullptr;      // null: nothing is added
   const Scale* scale = nullptr;  // null: the factor is 1
   const Norm* second = nullptr;  // of a row that others read too; null: there is none
-  /// What the chain writes before its second norm.
+  /// The row that the chain writes before its second norm.
   Row sum_row() const { return scale != nullptr ? scale->out : sum->out; }
 };
 
@@ -40,9 +40,9 @@ class RowPlan {
 
   std::int64_t bytes() const { return bytes_; }
   View view(Row row, std::byte* arena) const;
-  /// The Add that instruction `index`, a linear or experts, does on the way; null: none.
+  /// The Add that instruction `index`, a linear or experts, also does; null: none.
   const Add* sum_of(int index) const { return sums_[static_cast<std::size_t>(index)]; }
-  /// The Bias of each output of instruction `index`, a linear, which it does on the way; empty: it does none.
+  /// The Bias of each output of instruction `index`, a linear, that it also does; empty: none.
   const std::vector<const Bias*>& biases_of(int index) const {
     return biases_[static_cast<std::size_t>(index)];
   }
@@ -72,7 +72,7 @@ class RowPlan {
   std::vector<const Add*> sums_;
   std::vector<std::vector<const Bias*>> biases_;
   std::vector<NormChain> chains_;  // by the instruction that ends them
-  std::vector<int> done_by_;       // by instruction: the one where what it reads is read last
+  std::vector<int> done_by_;       // by instruction: the last one that reads its inputs
   std::vector<bool> done_;
   std::vector<int> readers_;
   std::vector<Place> places_;  // by row id

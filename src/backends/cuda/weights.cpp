@@ -22,7 +22,7 @@ std::int64_t bytes_of(const PackedMatrix& matrix) {
   return matrix.outputs / kTileOutputs * matrix.groups() * record;
 }
 
-/// What tells a matrix from all others. Its address alone does not: random weights of many names are one
+/// Distinguishes a matrix from all others. Its address alone does not: random weights of many names share
 /// memory.
 std::string identity(const Weight& weight) {
   return fmt::format("{} {} {} {} {} {}x{} {} {} {};", weight.name, static_cast<const void*>(weight.data),

@@ -1,8 +1,8 @@
 // Weights as kernels read them, in the GPU's memory. Affine matrices become tiles of records
 // (kernels/layout.cuh), 2- and 3-bit codes stored in 4 bits, 5- and 6-bit ones in 8; mxfp4 becomes records of
-// its own codes and scales; other formats become rows of bfloat16 where that is exact, else of float32. A
-// matrix that several programs read is there once.
-// Owner: executables share what they use. Thread: the engine thread. Cost: one pass over the mapped bytes,
+// the file's codes and scales; other formats become rows of bfloat16 where that is exact, else of float32. A
+// matrix that several programs read is stored once.
+// Owner: executables share them. Thread: the engine thread. Cost: one pass over the mapped bytes,
 // copied as they are and packed by a kernel. Errors: no memory; formats and groups without a kernel.
 #pragma once
 
@@ -19,20 +19,20 @@
 
 namespace ft::cuda {
 
-/// What decides which kernel reads a matrix. bits 0: plain rows.
+/// Decides which kernel reads a matrix. bits 0: plain rows.
 struct WeightKind {
   int bits = 0, group = 0;
   bool wide = false;          // float scales, or float rows
   bool small_floats = false;  // e2m1 codes and e8m0 scales, without biases
   bool operator==(const WeightKind&) const = default;
-  /// What products with such weights read.
+  /// The format of rows for products with such weights.
   ActivationFormat activations() const { return bits == 0 ? ActivationFormat{} : codes_in_groups(group); }
 };
 
 Result<WeightKind> kind_of(const Weight& weight);
 
-/// What Program::max_weight_bits makes of a matrix: its format, bits and group; the weight itself where it
-/// stays as it is.
+/// A matrix under Program::max_weight_bits: its format, bits and group; the weight itself if it is not
+/// reduced.
 Weight requantised_as(const Weight& weight, int max_weight_bits);
 
 /// Matrices of one kind and width, one below the other, each padded to whole tiles.
@@ -72,7 +72,7 @@ class WeightStore {
 
   std::shared_ptr<Device> device_;
   std::map<std::string, std::weak_ptr<const PackedMatrix>> known_;
-  std::map<std::string, format::AffineMatrix> reduced_;  // by what the stored weight is
+  std::map<std::string, format::AffineMatrix> reduced_;  // by the stored weight's identity
   Memory raw_;                                           // a piece as stored
 };
 

@@ -39,7 +39,7 @@ void tell(const Json& news) {
   while (!rest.empty()) {
     const ssize_t sent = ::write(STDOUT_FILENO, rest.data(), rest.size());
     if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return;  // the front is gone, which stdin tells too
+    if (sent <= 0) return;  // the front is gone; stdin has ended too
     rest.remove_prefix(static_cast<std::size_t>(sent));
   }
 }

@@ -88,8 +88,8 @@ PackProgress bar_on(Terminal& terminal) {
   };
 }
 
-/// Whether a GPU runs the model's programs and has room for a decoder of it. `device_bytes`: the room, if it
-/// is not what is free.
+/// Whether a GPU runs the model's programs and has room for a decoder of it. `device_bytes`: the room; 0: the
+/// free memory.
 Status check_backend(const Backend& backend, const Model& model, const DecoderOptions& options,
                      std::int64_t device_bytes = 0) {
   FT_TRY(backend.check_supported(model.target));

@@ -32,7 +32,7 @@ struct LoadedModel {
   MemoryPlan plan;                                // of serve
   std::int64_t max_pixels = 0;                    // of a resized image; 0: the default
   double load_ms = 0;                             // so far; packing by the engine is added later
-  std::int64_t device_bytes = 0;                  // a GPU's memory for several models; 0: what is free
+  std::int64_t device_bytes = 0;                  // a GPU's memory for several models; 0: the free memory
   std::string backend_problem;                    // why --backend auto did not take the GPU
   BackendOptions backend_options;                 // with which the backend was made
   std::string calibration;                        // --calibration, the source of `costs`

@@ -26,7 +26,7 @@ Error read_error(const Json& error) {
   const std::string code = error.value("code", std::string());
   const std::string message = error.value("message", std::string("the process told no reason"));
   if (code == "exhausted") return {Code::kExhausted, message};
-  return {Code::kIo, message};  // of its files or its backend: nothing that a request could mend
+  return {Code::kIo, message};  // of its files or its backend: no request can mend it
 }
 
 ModelNews read_news(std::string_view line) {

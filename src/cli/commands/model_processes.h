@@ -1,5 +1,5 @@
 // The processes of `serve --models`: one for each loaded model, this program with the same command line
-// (cli/commands/behind_front.h). Thread: the server's I/O thread, which must live as long as they.
+// (cli/commands/behind_front.h). Thread: the server's I/O thread, which must outlive them.
 #pragma once
 
 #include <map>
@@ -16,10 +16,10 @@ struct NamedModel {
   std::string name, directory;  // as --model takes it
 };
 
-/// The models of --models, each with a name of its own. kNotFound, kInvalid: names the value.
+/// The models of --models, each with a different name. kNotFound, kInvalid: names the value.
 Result<std::vector<NamedModel>> several_models(const std::vector<std::string>& values);
 
-/// `limit_bytes`: of --memory-mb; 0: the first plan tells what there is.
+/// `limit_bytes`: of --memory-mb; 0: the first plan reports the limit.
 std::unique_ptr<server::ModelStarter> model_starter(std::vector<NamedModel> models, std::string secret,
                                                     std::int64_t limit_bytes);
 

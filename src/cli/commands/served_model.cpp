@@ -46,7 +46,7 @@ Status choose_served_model(const server::Client& client, const std::string& name
   const std::string first = facts.model;
   facts.context = 0;
   if (reply.status == 200 && take_entry(read_json<nlohmann::ordered_json>(reply.body), facts)) {
-    facts.model = name;  // an alias stays what it is
+    facts.model = name;  // an alias is kept
     return {};
   }
   return Error{Code::kInvalid, fmt::format("the server at {} serves {}, not {}; `foretoken status` lists its "

@@ -220,8 +220,8 @@ Result<CacheTierOptions> cache_folder(const LoadedModel& loaded, const ServeOpti
   return folder;
 }
 
-/// What one of several models takes where that is open: room for a few conversations of an agent and their
-/// cache, or less where memory is short. The rest is left to the others.
+/// The memory of one of several models where no flag sets it: room for a few conversations of an agent and
+/// their cache, or less if memory is short. The rest is left to the others.
 MemoryAsk modest(MemoryAsk ask, const LoadedModel& loaded, const DecoderOptions& options) {
   constexpr int kFewSlots = 4;
   constexpr std::int64_t kAgentContext = 32768, kPrompts = 4;

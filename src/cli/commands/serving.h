@@ -18,7 +18,7 @@
 
 namespace ft::cli {
 
-/// Of a process that serves one of several models (cli/commands/behind_front.h).
+/// For a process that serves one of several models (cli/commands/behind_front.h).
 struct SharedMemory {
   std::int64_t machine_bytes = 0, device_bytes = 0;  // for all models together; 0: unknown
 };

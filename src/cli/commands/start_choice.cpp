@@ -17,8 +17,8 @@ std::string fit_text(std::int64_t bytes, std::int64_t free_bytes) {
   return fmt::format("needs {} more memory, ", bytes_text(static_cast<double>(lacking)));
 }
 
-/// What `graft` and conversions that keep the head have reached; the catalogue has a figure for each of its
-/// own.
+/// Speed over plain decoding that `graft` and conversions with the head have reached; the catalogue has a
+/// figure for each of its models.
 constexpr double kHeadDrafts = 1.5, kLookupDrafts = 1.1;
 
 /// "61 tokens/s, 92 drafted (estimate), "; empty if nothing is known.

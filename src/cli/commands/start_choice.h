@@ -37,7 +37,7 @@ struct ModelOffer {
 double expected_speed(std::int64_t token_bytes, double read_gb_per_s);
 
 /// The models that run and fit first, the fastest first, then those that may be fetched, then "another one".
-/// `free_bytes`: of memory. `read_gb_per_s`: of memory, measured; 0: unknown, and the order is that of tiers.
+/// `free_bytes`, `read_gb_per_s` (measured): of memory; 0 for the latter: unknown, so tiers give the order.
 std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_bytes,
                                      double read_gb_per_s = 0);
 /// With headings before the kinds.

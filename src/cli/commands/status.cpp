@@ -31,7 +31,7 @@ std::string memory_text(const Json& model) {
   return known ? bytes_text(static_cast<double>(found->get<std::int64_t>())) : "-";
 }
 
-/// A server of one model tells no state: it answers, so the model is ready.
+/// A server of one model reports no state; as it answers, its model is ready.
 std::string table(const Json& list) {
   std::vector<std::vector<std::string>> rows = {
       {"model", "state", "memory", "context", "answering", "waiting"}};

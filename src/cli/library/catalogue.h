@@ -1,5 +1,5 @@
-// Repositories for a user who has no model yet: their size, the memory that they need, and what drafts. The
-// data are in catalogue.json, which the program holds. `pull --dry-run` prints the exact size.
+// Repositories for users without a model: their size, the memory that they need, and their drafter. The
+// data are in catalogue.json, which is built into the program. `pull --dry-run` prints the exact size.
 #pragma once
 
 #include <cstdint>

@@ -73,7 +73,7 @@ void MaxMode::tell(char byte) {
   }
 }
 
-/// A guard that was told to end has restored the fans, so they are set again, as at the start.
+/// A guard that ended on request has restored the fans, so they are set again, as at the start.
 void MaxMode::replace_guard(bool idle) {
   Status again = renew_guard();
   if (again.ok()) again = fans_.max();

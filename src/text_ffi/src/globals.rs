@@ -1,4 +1,4 @@
-//! The functions that Jinja2 gives to every template, beside those of `template`.
+//! The functions that Jinja2 gives to every template, except the ones in `template`.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::Arc;

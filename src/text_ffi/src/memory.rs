@@ -32,7 +32,7 @@ pub fn begin_count() {
     HELD.set(0);
 }
 
-/// Bytes that this thread holds of what it has allocated since begin_count().
+/// Bytes that this thread has allocated since begin_count() and still holds.
 pub fn held() -> u64 {
     HELD.get().max(0) as u64
 }
