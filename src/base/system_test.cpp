@@ -1,5 +1,6 @@
 #include "base/system.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -20,6 +22,19 @@
 
 namespace ft::system_test {
 namespace {
+
+#ifdef __linux__
+TEST(System, AThreadYieldsToTheOthersOfItsProcessWhateverTheirPriority) {
+  const auto priority = [] { return ::getpriority(PRIO_PROCESS, 0); };
+  std::thread([&] {
+    for (int i = 0; i < 6; ++i) {
+      const int before = priority();
+      yield_to_others();
+      EXPECT_EQ(priority(), std::min(before + 5, 19));
+    }
+  }).join();
+}
+#endif
 
 TEST(System, NoChildInheritsAPipe) {
   int ends[2] = {-1, -1};

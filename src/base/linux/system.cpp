@@ -1,5 +1,6 @@
 #include "base/system.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -122,8 +123,10 @@ StayOnCore::~StayOnCore() {
 void prefer_speed() {}
 
 void yield_to_others() {
-  constexpr int kNice = 5;                      // about a quarter of a core that another thread wants
-  (void)::setpriority(PRIO_PROCESS, 0, kNice);  // 0: this thread, not the process as in POSIX
+  constexpr int kBelow = 5, kLowest = 19;  // 5: about a quarter of a core that another thread wants
+  // The process may have a priority of its own, as by nice. 0: this thread, not the process as in POSIX.
+  const int now = ::getpriority(PRIO_PROCESS, 0);
+  (void)::setpriority(PRIO_PROCESS, 0, std::min(now + kBelow, kLowest));
 }
 
 }  // namespace ft
