@@ -78,7 +78,10 @@ awaitable<bool> connect(beast::tcp_stream& stream, const Front::Lease& lease) {
   const net::ip::tcp::endpoint place(net::ip::address_v4::loopback(),
                                      static_cast<net::ip::port_type>(lease.port()));
   const auto [error] = co_await stream.async_connect(place, kAwaitProcess);
-  if (error) co_return false;
+  if (error) {
+    stream.close();
+    co_return false;
+  }
   beast::error_code ignored;
   (void)beast::get_lowest_layer(stream).socket().set_option(net::ip::tcp::no_delay(true), ignored);
   stream.expires_never();

@@ -29,6 +29,8 @@ namespace http = beast::http;
 constexpr auto kAwaitRelay = net::as_tuple(net::use_awaitable);
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 constexpr int kClientLeft = 499;
+constexpr int kConnectTries = 5;
+constexpr std::chrono::milliseconds kConnectPause{100};
 
 bool is_event_stream(std::string_view type) { return type.starts_with("text/event-stream"); }
 
@@ -97,11 +99,19 @@ net::awaitable<void> Relay::contained_begin(Received& received, std::size_t mode
 net::awaitable<std::optional<api::HttpResponse>> Relay::begin(Received& received, std::size_t model) {
   Front& front = *server_context_.front;
   HttpRequest& http_request = received.http_request;
-  Result<Front::Lease> lease = co_await front.lease(model);
-  if (!lease.ok()) co_return lease_refusal(http_request, lease.error());
-  lease_.emplace(std::move(*lease));
   const std::string& id = front.pool().at(model).id;
-  if (!co_await connect(model_, *lease_)) co_return process_ended(http_request, id);
+  net::steady_timer pause(client_.get_executor());
+  // Nothing was sent yet: a process that crashed a moment ago is started again.
+  for (int tries = kConnectTries; tries > 0; --tries) {
+    Result<Front::Lease> lease = co_await front.lease(model);
+    if (!lease.ok()) co_return lease_refusal(http_request, lease.error());
+    lease_.emplace(std::move(*lease));
+    if (co_await connect(model_, *lease_)) break;
+    lease_.reset();
+    if (tries == 1) co_return process_ended(http_request, id);
+    pause.expires_after(kConnectPause);
+    (void)co_await pause.async_wait(kAwaitRelay);
+  }
   {
     const http::request<http::string_body> request = forwarded(http_request, front.options().secret);
     // A process that refuses a body may close before it has read all of it: its answer counts.
