@@ -2,7 +2,6 @@
 // another's. With a small random model on the reference backend.
 #include "prefix_cache/shared_rows.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -255,8 +254,7 @@ TEST_F(SharedRowsTest, RandomStoresClearsEvictionsAndRestartsKeepTheBooks) {
     life->cache->clear();
     life->tier->flush();
     life = nullptr, life = std::make_unique<Life>(options_);
-    const int steps = std::getenv("FORETOKEN_FULL") != nullptr ? 60 : 25;
-    for (int step = 0; step < steps; ++step) {
+    for (int step = 0; step < 60; ++step) {
       const auto action = random() % 20;
       const Tokens tokens = talk(64 + static_cast<std::int64_t>(random() % (3 * kRows)), 1 + random() % 4);
       if (action == 0) life->cache->clear();
