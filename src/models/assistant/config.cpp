@@ -25,6 +25,8 @@ Result<gemma4::Config> read_text(const format::ConfigFiles& files) {
                  files.path + ": text_config: expected an object, found none; download the file again"};
   (*text)["num_kv_shared_layers"] = 0;
   if (!text->contains("hidden_size_per_layer_input")) (*text)["hidden_size_per_layer_input"] = 0;
+  const auto unused = text->find("vocab_size_per_layer_input");
+  if (unused != text->end() && *unused == json(0)) text->erase(unused);
   FT_ASSIGN(const format::ConfigFiles alone,
             format::ConfigFiles::parse(write_json(root), "", "", files.path));
   return gemma4::Config::read(alone, "gemma4");
