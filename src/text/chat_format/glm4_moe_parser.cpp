@@ -176,7 +176,8 @@ Glm4MoeParser::Progress Glm4MoeParser::step_after_key(std::vector<AnswerEvent>& 
   return Progress::kMore;
 }
 
-/// Does the </arg_value> before held_[after] end the value? Inside a string of JSON only if the call goes on.
+/// Does the </arg_value> before held_[after] end the value? Inside a string of JSON only if the call
+/// continues.
 Glm4MoeParser::Ending Glm4MoeParser::ending(size_t after) {
   if (inner_tags_ >= kMaxInnerTags || !stops_in_string(value_)) return Ending::kYes;
   std::string_view rest = std::string_view(held_).substr(after);

@@ -69,7 +69,7 @@ TEST(Glm4MoeParser, ATagInAStringOfJsonIsText) {
     EXPECT_EQ(parsed(text), seen);
     for (size_t most = 1; most < text.size(); ++most) EXPECT_EQ(parsed(text, false, most), seen) << most;
   }
-  EXPECT_EQ(parsed(with("[\"a")), R"([get_weather {"list":"[\"a","days":1}])") << "the call goes on";
+  EXPECT_EQ(parsed(with("[\"a")), R"([get_weather {"list":"[\"a","days":1}])") << "the call continues";
   std::string many;
   for (int i = 0; i < 20; ++i) many += "</arg_value>x";
   EXPECT_NE(parsed(with("[\"" + many + "\"]")).find("\"days\":1}]"), std::string::npos) << "a bounded search";
