@@ -26,6 +26,23 @@ Found find_tag(std::string_view text, std::initializer_list<std::string_view> ta
   return found;
 }
 
+constexpr int kMaxInnerTags = 16;  // tags in the strings of one JSON value
+
+/// True if `text` is the beginning of an object or array that stops inside a string.
+bool stops_in_string(std::string_view text) {
+  const size_t first = text.find_first_not_of(kTagSpace);
+  if (first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return false;
+  bool inside = false;
+  for (size_t i = first; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;
+    } else if (text[i] == '"') {
+      inside = !inside;
+    }
+  }
+  return inside;
+}
+
 std::string_view trimmed(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kTagSpace), text.size()));
   return text.substr(0, text.find_last_not_of(kTagSpace) + 1);
@@ -159,6 +176,21 @@ Glm4MoeParser::Progress Glm4MoeParser::step_after_key(std::vector<AnswerEvent>& 
   return Progress::kMore;
 }
 
+/// Does the </arg_value> before held_[after] end the value? Inside a string of JSON only if the call
+/// continues.
+Glm4MoeParser::Ending Glm4MoeParser::ending(size_t after) {
+  if (inner_tags_ >= kMaxInnerTags || !stops_in_string(value_)) return Ending::kYes;
+  std::string_view rest = std::string_view(held_).substr(after);
+  const size_t gap = std::min(rest.find_first_not_of(kTagSpace), rest.size());
+  rest.remove_prefix(gap);
+  const Found next =
+      find_tag(rest, {glm4_moe_tags::kKeyOpen, glm4_moe_tags::kCallClose, glm4_moe_tags::kCallOpen});
+  if (!next.tag.empty() || (rest.empty() && last_)) return Ending::kYes;
+  if ((rest.empty() || next.undecided) && gap <= kMaxTagGap && !last_) return Ending::kWait;
+  ++inner_tags_;
+  return Ending::kNo;
+}
+
 Glm4MoeParser::Progress Glm4MoeParser::step_value(std::vector<AnswerEvent>& out) {
   size_t from = 0;
   while (from < held_.size()) {
@@ -167,11 +199,13 @@ Glm4MoeParser::Progress Glm4MoeParser::step_value(std::vector<AnswerEvent>& out)
     from = tag;
     if (from == held_.size()) break;
     const Found close = find_tag(std::string_view(held_).substr(from), {glm4_moe_tags::kValueClose});
-    if (!close.tag.empty()) {
+    const Ending ends = close.tag.empty() ? Ending::kNo : ending(from + glm4_moe_tags::kValueClose.size());
+    if (ends == Ending::kYes) {
       end_value(out);
+      inner_tags_ = 0;
       return become(State::kBody, from + glm4_moe_tags::kValueClose.size());
     }
-    if (close.undecided && !last_) break;
+    if (ends == Ending::kWait || (close.undecided && !last_)) break;
     add_value("<", out);
     ++from;
   }

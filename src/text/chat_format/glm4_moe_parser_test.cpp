@@ -57,6 +57,24 @@ TEST(Glm4MoeParser, WhatAModelLeavesOutIsRepaired) {
       << "the first one counts";
 }
 
+TEST(Glm4MoeParser, ATagInAStringOfJsonIsText) {
+  const auto with = [](const std::string& value) {
+    return "<tool_call>get_weather\n<arg_key>list</arg_key>\n<arg_value>" + value +
+           "</arg_value>\n<arg_key>days</arg_key><arg_value>1</arg_value></tool_call>";
+  };
+  for (const char* list : {R"(["a</arg_value>b"])", R"(["</arg_value>", "</arg_value> <arg_val"])",
+                           R"([{"a \" [</arg_value>": "</arg_value>\n<"}])", R"(["\\", 1])"}) {
+    const std::string text = with(list),
+                      seen = std::string("[get_weather {\"list\":") + list + ",\"days\":1}]";
+    EXPECT_EQ(parsed(text), seen);
+    for (size_t most = 1; most < text.size(); ++most) EXPECT_EQ(parsed(text, false, most), seen) << most;
+  }
+  EXPECT_EQ(parsed(with("[\"a")), R"([get_weather {"list":"[\"a","days":1}])") << "the call continues";
+  std::string many;
+  for (int i = 0; i < 20; ++i) many += "</arg_value>x";
+  EXPECT_NE(parsed(with("[\"" + many + "\"]")).find("\"days\":1}]"), std::string::npos) << "a bounded search";
+}
+
 TEST(Glm4MoeParser, ACutCallKeepsWhatWasWritten) {
   EXPECT_EQ(parsed("<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Os</arg", true),
             R"([get_weather {"city":"Os)");
@@ -67,7 +85,10 @@ TEST(Glm4MoeParser, ACutCallKeepsWhatWasWritten) {
 
 TEST(Glm4MoeParser, EverySplitGivesTheSame) {
   for (const std::string& text :
-       {"a\n" + kCall + " b " + kCall, std::string("<tool_call>x y\nz</tool_call> <tool_call>now\n  c"),
+       {"a\n" + kCall + " b " + kCall,
+        std::string(
+            "<tool_call>now<arg_key>list</arg_key><arg_value>[\"a</arg_value> b</arg_value> <arg_key>"),
+        std::string("<tool_call>x y\nz</tool_call> <tool_call>now\n  c"),
         std::string(
             "<tool_call>get_weather<arg_key>days</arg_key><arg_key>city</arg_key><arg_value></arg")}) {
     for (size_t most = 1; most < text.size(); ++most) {
