@@ -25,8 +25,12 @@ class ToyDecoder {
     model_.facts.width = toy_options.hidden;
     model_.facts.vocabulary = toy_options.vocabulary;
     model_.target = toy_.target;
-    if (!toy_options.only_block) model_.mtp = toy_.head;
-    model_.mtp_head.state = HeadReport::State::kReady;
+    if (toy_options.only_block) {
+      model_.mtp_head.sentence = "it has no head";
+    } else {
+      model_.mtp = toy_.head;
+      model_.mtp_head.state = HeadReport::State::kReady;
+    }
     if (toy_options.folders) add_drafters(toy_options);
     DecoderOptions options;
     options.slots = slots;
