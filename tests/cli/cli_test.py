@@ -422,6 +422,42 @@ class Work(CliTest):
         self.assertGreater(len(report["token_ids"]), 0)
         self.expect_error(2, "--force", "synth", "--shape", "tiny", "--out", out)
 
+    def test_chat_reads_from_a_pipe(self):
+        words = b"Name a colour.\n/stats\n/set temperature 0\n/quit\nnever read\n"
+        done = self.expect(0, "chat", "-n", "8", given=words)
+        self.assertIn(b"1 answer,", done.stdout)
+        self.assertIn(b"temperature is 0", done.stdout)
+        self.assertNotIn(b"never read", done.stdout)
+        self.expect(1, "chat", given=b"/nonsense\n")
+
+    def test_chat_gives_a_line_of_json_for_each_question(self):
+        words = b"Name a colour.\n/stats\n" + b"word " * 200 + b"\nAnd another.\n/quit\n"
+        done = self.expect(1, "chat", "--json", "-n", "8", "-c", "128", given=words)
+        lines = [json.loads(line) for line in done.stdout.decode().splitlines()]
+        self.assertEqual(len(lines), 3)
+        for answer in (lines[0], lines[2]):
+            self.assertEqual(answer["usage"]["completion_tokens"], len(answer["token_ids"]))
+            self.assertIn("speculation", answer)
+        self.assertEqual(lines[1]["error"]["code"], "too_long", "the long one does not fit and is forgotten")
+        self.assertGreater(lines[2]["usage"]["prompt_tokens"], lines[0]["usage"]["prompt_tokens"])
+        self.assertIn(b"1 answer,", done.stderr)
+        error = self.expect_json(1, "chat", "--model", "/nowhere")["error"]
+        self.assertEqual(error["code"], "not_found")
+
+    def test_interrupt_ends_the_answer_with_its_report(self):
+        endless = ("run", "--raw", "-p", "def", "-n", "7000", "-c", "8192", "--temperature", "1",
+                   "--logit-bias", "8178=-100", "--logit-bias", "8180=-100")
+        with subprocess.Popen([PROGRAM, *endless], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              env=self.environment) as process:
+            self.assertNotEqual(process.stdout.read(1), b"", "the answer has begun")
+            process.send_signal(signal.SIGINT)
+            _, said = process.communicate(timeout=TIMEOUT_S)
+        self.assertEqual(process.returncode, 0, said)
+        self.assertTrue(said.rstrip().endswith(b"; cancelled"), said)
+        self.assertRegex(said.decode(), r"^[1-9]\d* tokens, ")
+
+
+class Costs(CliTest):  # alone on the machine: a calibration that other programs disturb is not stored
     def test_what_rounds_cost_is_remembered_in_the_cache_folder(self):
         # Too short to teach anything. One thread: a round fits between two turns of other programs.
         ask = ("run", "--raw", "-p", "def", "-n", "1", "--temperature", "0", "--threads", "1", "--json")
@@ -457,40 +493,6 @@ class Work(CliTest):
         done = self.expect(0, *ask, "--costs", str(elsewhere), "--explain-depth")
         self.assertIn(b"calibration: remembered", done.stderr)
         self.assertEqual(self.expect(0, *ask, "--calibration", "/proc/nowhere", "-q").stderr, b"")
-
-    def test_chat_reads_from_a_pipe(self):
-        words = b"Name a colour.\n/stats\n/set temperature 0\n/quit\nnever read\n"
-        done = self.expect(0, "chat", "-n", "8", given=words)
-        self.assertIn(b"1 answer,", done.stdout)
-        self.assertIn(b"temperature is 0", done.stdout)
-        self.assertNotIn(b"never read", done.stdout)
-        self.expect(1, "chat", given=b"/nonsense\n")
-
-    def test_chat_gives_a_line_of_json_for_each_question(self):
-        words = b"Name a colour.\n/stats\n" + b"word " * 200 + b"\nAnd another.\n/quit\n"
-        done = self.expect(1, "chat", "--json", "-n", "8", "-c", "128", given=words)
-        lines = [json.loads(line) for line in done.stdout.decode().splitlines()]
-        self.assertEqual(len(lines), 3)
-        for answer in (lines[0], lines[2]):
-            self.assertEqual(answer["usage"]["completion_tokens"], len(answer["token_ids"]))
-            self.assertIn("speculation", answer)
-        self.assertEqual(lines[1]["error"]["code"], "too_long", "the long one does not fit and is forgotten")
-        self.assertGreater(lines[2]["usage"]["prompt_tokens"], lines[0]["usage"]["prompt_tokens"])
-        self.assertIn(b"1 answer,", done.stderr)
-        error = self.expect_json(1, "chat", "--model", "/nowhere")["error"]
-        self.assertEqual(error["code"], "not_found")
-
-    def test_interrupt_ends_the_answer_with_its_report(self):
-        endless = ("run", "--raw", "-p", "def", "-n", "7000", "-c", "8192", "--temperature", "1",
-                   "--logit-bias", "8178=-100", "--logit-bias", "8180=-100")
-        with subprocess.Popen([PROGRAM, *endless], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                              env=self.environment) as process:
-            self.assertNotEqual(process.stdout.read(1), b"", "the answer has begun")
-            process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=TIMEOUT_S)
-        self.assertEqual(process.returncode, 0, said)
-        self.assertTrue(said.rstrip().endswith(b"; cancelled"), said)
-        self.assertRegex(said.decode(), r"^[1-9]\d* tokens, ")
 
 
 if __name__ == "__main__":

@@ -12,15 +12,15 @@ namespace ft {
 
 namespace {
 
-constexpr std::string_view kQwen3_5Openings[] = {qwen3_5_tags::kCallOpen, qwen3_5_tags::kFunctionOpen};
+constexpr std::string_view kQwen35Openings[] = {qwen3_5_tags::kCallOpen, qwen3_5_tags::kFunctionOpen};
 
-constexpr ArgumentTags kQwen3_5ArgumentTags = {qwen3_5_tags::kParameterOpen,  ">\n", "",       "",
-                                               qwen3_5_tags::kParameterClose, "\n",  "\"\\n\""};
+constexpr ArgumentTags kQwen35ArgumentTags = {qwen3_5_tags::kParameterOpen,  ">\n", "",       "",
+                                              qwen3_5_tags::kParameterClose, "\n",  "\"\\n\""};
 
 Result<CallBody> qwen3_5_call_body(const ToolFunction& function, const std::string& prefix,
                                    std::string& lark) {
   FT_TRY(check_name(function.name, "function", "<>\n"));
-  FT_ASSIGN(CallBody body, tagged_arguments(function, kQwen3_5ArgumentTags, prefix, lark));
+  FT_ASSIGN(CallBody body, tagged_arguments(function, kQwen35ArgumentTags, prefix, lark));
   const std::string head = json_quoted(fmt::format("\n{}{}>\n", qwen3_5_tags::kFunctionOpen, function.name));
   body.expression = fmt::format("{} {} \"{}\\n\"", head, body.expression, qwen3_5_tags::kFunctionClose);
   return body;
@@ -37,7 +37,7 @@ Result<std::string> qwen3_5_text_body(const TextFunction& function, const std::s
 }
 
 std::string qwen3_5_shared_rules(const GrammarTags& tags) {
-  return tagged_text_rule(kQwen3_5ArgumentTags, tags);
+  return tagged_text_rule(kQwen35ArgumentTags, tags);
 }
 
 std::unique_ptr<ToolParser> qwen3_5_make_parser(ToolSchemas schemas) {
@@ -52,14 +52,14 @@ constexpr std::array<std::string_view, 3> kMiddle = {"<|fim_prefix|>", "<|fim_su
 constinit const ChatFormat kQwen35Format = {
     "qwen3_5",
     kReasoning,
-    {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kQwen3_5Openings,
+    {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kQwen35Openings,
      qwen3_5_make_parser, qwen3_5_call_body, qwen3_5_shared_rules, "\n", qwen3_5_text_body},
     kMiddle};
 
 constinit const ChatFormat kQwen35FormatWithoutGrammar = {
     "qwen3_5 without a grammar of calls",
     kReasoning,
-    {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kQwen3_5Openings,
+    {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kQwen35Openings,
      qwen3_5_make_parser, nullptr, nullptr},
     kMiddle};
 
