@@ -87,6 +87,19 @@ TEST(MemoryPlan, A4bOnAMachineOf24GbHasRoomForAnAgentInFewerSlots) {
   EXPECT_LE(needed(host, model, plan), 22 * kGigabyte * 7 / 8) << "an eighth is left to other programs";
 }
 
+TEST(MemoryPlan, AnAskedLimitIsUsableWholeAndOtherwiseSomeIsLeftToOtherPrograms) {
+  const Model model = shape("tiny");
+  for (const std::int64_t device : {std::int64_t{0}, 48 * kGigabyte}) {
+    const SomeMemory backend(device);
+    const std::int64_t share = device > 0 ? 16 : 8, limit = 16 * kGigabyte;
+    const MemoryPlan open = plan_memory_within(limit, backend, model, defaults(), {});
+    EXPECT_EQ(open.usable_bytes, limit - limit / share);
+    // As a front does, which gives the usable bytes of the first process to every later one.
+    const MemoryPlan asked = plan_memory(backend, model, defaults(), {.limit_bytes = open.usable_bytes});
+    EXPECT_EQ(asked.usable_bytes, open.usable_bytes);
+  }
+}
+
 TEST(MemoryPlan, WhatIsAskedForIsKeptAndWhatIsOpenFitsBesideIt) {
   for (const char* name : {"tiny", "qwen3.5-4b?bits=4", "gemma4-e4b?bits=4", "qwen3.5-35b-a3b?bits=4"}) {
     const Model model = shape(name);

@@ -104,12 +104,12 @@ MemoryPlan plan_memory_within(std::int64_t limit_bytes, const Backend& backend, 
   MemoryPlan plan;
   plan.on_device = backend.limits(model.target.layout()).memory_bytes > 0;
   plan.limit_bytes = limit_bytes;
+  plan.usable_bytes = without_spare(limit_bytes, plan.on_device, ask.limit_bytes > 0);
   plan.slots = ask.slots > 0 ? ask.slots : kMaxSlots;
   plan.context = ask.context > 0 ? ask.context : std::min(own, kMinContext);
   plan.cache_bytes = ask.cache_bytes >= 0 ? ask.cache_bytes : kUnknownCache;
   if (limit_bytes > 0) {
-    Division division{figures, ask, own, without_spare(limit_bytes, plan.on_device, ask.limit_bytes > 0),
-                      true};
+    Division division{figures, ask, own, plan.usable_bytes, true};
     const std::int64_t least = std::min(own, kMinContext);
     // Weights from the page cache need what memory there is: nothing but the least is taken from them.
     const bool too_large = ask.weights_mapped && !division.fits(1, least, 0);

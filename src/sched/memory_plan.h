@@ -28,6 +28,7 @@ struct MemoryPlan {
   int slots = 1;
   std::int64_t context = 0, cache_bytes = 0;
   std::int64_t limit_bytes = 0;   // that it was made for; 0: unknown
+  std::int64_t usable_bytes = 0;  // of those, without the room for other programs; all if the limit was asked
   bool on_device = false;         // the limit is the memory of the backend's device
   bool whole_context = false;     // the context is the model's own
   std::int64_t prompt_bytes = 0;  // a snapshot of a prompt of the whole context

@@ -44,12 +44,7 @@ void tell(const Json& news) {
   }
 }
 
-/// What is left for all models, as plan_memory() leaves room for other programs.
-std::int64_t limit_of(const MemoryPlan& plan) {
-  return plan.limit_bytes - plan.limit_bytes / (plan.on_device ? 16 : 8);
-}
-
-/// A file name that no other model of this server has.
+/// The model's name as the name of a folder.
 std::string folder_name(const std::string& model) {
   std::string name = model;
   for (char& c : name) {
@@ -94,8 +89,9 @@ void BehindFront::apply(ServeOptions& serve, ModelOptions& model) const {
 }
 
 Status BehindFront::plan(const MemoryReport& needed, const MemoryPlan& plan) const {
-  tell(Json{{"planned",
-             {{"bytes", needed.total()}, {"limit_bytes", limit_of(plan)}, {"on_device", plan.on_device}}}});
+  tell(
+      Json{{"planned",
+            {{"bytes", needed.total()}, {"limit_bytes", plan.usable_bytes}, {"on_device", plan.on_device}}}});
   if (read_line() != "go") std::_Exit(kFrontGone);
   std::thread([] {
     while (read_line()) {
