@@ -25,10 +25,6 @@ std::int64_t now_s() {
       .count();
 }
 
-HttpResponse refusal(const HttpRequest& http_request, const Error& error, int status = 0) {
-  return api::error_reply(http_request.dialect(), error, http_request.id, status);
-}
-
 HttpResponse preflight_reply(const HttpRequest& http_request) {
   HttpResponse reply;
   reply.status = 204, reply.type.clear();
@@ -45,12 +41,15 @@ CacheReport cache_seen(const api::Caller& caller, const EngineClient& engine) {
   return caller.is_operator ? engine.cache() : engine.cache_of(caller.owner);
 }
 
-/// The reply, or the refusal that its error asks for.
+}  // namespace
+
+HttpResponse refusal(const HttpRequest& http_request, const Error& error, int status) {
+  return api::error_reply(http_request.dialect(), error, http_request.id, status);
+}
+
 HttpResponse settled(Result<HttpResponse> reply, const HttpRequest& http_request) {
   return reply.ok() ? std::move(*reply) : refusal(http_request, reply.error());
 }
-
-}  // namespace
 
 Result<HttpResponse> stored_response(const HttpRequest& http_request, const api::ModelInfo& model_info) {
   const std::string id(route_of(http_request.path).id_in(http_request.path));

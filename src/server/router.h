@@ -18,6 +18,10 @@ namespace ft::server {
 
 using Answer = std::variant<api::HttpResponse, api::Exchange>;
 
+/// The reply of an error in the client's dialect; status 0: the one that the error asks for.
+api::HttpResponse refusal(const HttpRequest& http_request, const Error& error, int status = 0);
+/// The reply, or the refusal of its error.
+api::HttpResponse settled(Result<api::HttpResponse> reply, const HttpRequest& http_request);
 /// GET and DELETE of what POST /v1/responses stored; only `model_info.responses` is used.
 Result<api::HttpResponse> stored_response(const HttpRequest& http_request, const api::ModelInfo& model_info);
 /// The answer of /v1/responses/compact.

@@ -26,7 +26,7 @@ TEST_P(CudaFused, ChainsOfNorms) {
       if (kind != 2) row = program.append(Scale{row, 0.7F, {}});
       if (kind == 0) {
         program.capture("out", row);
-      } else if (kind == 4) {  // the second norm begins a chain of its own
+      } else if (kind == 4) {  // the second norm begins another chain
         program.capture("out", program.add(row, normed(row)));
       } else {
         const Row product = program.linear(normed(row), {random_.affine(48, width, 4, 64)})[0];

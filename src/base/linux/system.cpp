@@ -124,7 +124,7 @@ void prefer_speed() {}
 
 void yield_to_others() {
   constexpr int kBelow = 5, kLowest = 19;  // 5: about a quarter of a core that another thread wants
-  // The process may have a priority of its own, as by nice. 0: this thread, not the process as in POSIX.
+  // The process may have another priority, as by nice. On Linux, 0 means this thread, not the whole process.
   const int now = ::getpriority(PRIO_PROCESS, 0);
   (void)::setpriority(PRIO_PROCESS, 0, std::min(now + kBelow, kLowest));
 }

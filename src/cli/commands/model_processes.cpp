@@ -80,8 +80,8 @@ class Process : public server::ModelProcess {
 
 class Starter : public server::ModelStarter {
  public:
-  Starter(std::vector<NamedModel> models, std::string secret, std::int64_t limit_bytes)
-      : models_(std::move(models)), secret_(std::move(secret)), limit_bytes_(limit_bytes) {}
+  Starter(std::vector<NamedModel> models, std::string secret)
+      : models_(std::move(models)), secret_(std::move(secret)) {}
 
   Result<std::unique_ptr<server::ModelProcess>> start(const std::string& id, std::int64_t machine_bytes,
                                                       std::int64_t device_bytes) override {
@@ -93,12 +93,11 @@ class Starter : public server::ModelStarter {
     options.background = options.shares_errors = options.takes_input = true;
     FT_ASSIGN(ChildProcess child, ChildProcess::start(options));
     auto process = std::make_unique<Process>(std::move(child));
-    const auto limit = [&](std::int64_t seen) { return limit_bytes_ > 0 ? limit_bytes_ : seen; };
     process->tell(write_json(Json{{"name", model->name},
                                   {"directory", model->directory},
                                   {"secret", secret_},
-                                  {"machine_bytes", limit(machine_bytes)},
-                                  {"device_bytes", limit(device_bytes)}}) +
+                                  {"machine_bytes", machine_bytes},
+                                  {"device_bytes", device_bytes}}) +
                   "\n");
     return std::unique_ptr<server::ModelProcess>(std::move(process));
   }
@@ -106,10 +105,9 @@ class Starter : public server::ModelStarter {
  private:
   const std::vector<NamedModel> models_;
   const std::string secret_;
-  const std::int64_t limit_bytes_;
 };
 
-/// "org/model" of a folder ".../model", ".../model.gguf" without its ending.
+/// The last part of a path, without ".gguf".
 std::string name_of_path(const std::string& path) {
   fs::path place = fs::path(path).lexically_normal();
   if (!place.has_filename()) place = place.parent_path();
@@ -162,7 +160,6 @@ bool holds_models(const std::string& value) {
 Result<std::vector<NamedModel>> several_models(const std::vector<std::string>& values) {
   std::vector<NamedModel> models;
   for (const std::string& value : values) {
-    const std::size_t before = models.size();
     if (value == "all") {
       FT_TRY(add_found(models, ""));
     } else if (holds_models(value)) {
@@ -174,7 +171,7 @@ Result<std::vector<NamedModel>> several_models(const std::vector<std::string>& v
         begin = end + 1;
       }
     }
-    if (models.size() == before && models.empty()) {
+    if (models.empty()) {
       return Error{Code::kNotFound,
                    fmt::format("--models: {} has no model that runs; `foretoken models` lists "
                                "those of this machine",
@@ -184,9 +181,8 @@ Result<std::vector<NamedModel>> several_models(const std::vector<std::string>& v
   return models;
 }
 
-std::unique_ptr<server::ModelStarter> model_starter(std::vector<NamedModel> models, std::string secret,
-                                                    std::int64_t limit_bytes) {
-  return std::make_unique<Starter>(std::move(models), std::move(secret), limit_bytes);
+std::unique_ptr<server::ModelStarter> model_starter(std::vector<NamedModel> models, std::string secret) {
+  return std::make_unique<Starter>(std::move(models), std::move(secret));
 }
 
 }  // namespace ft::cli

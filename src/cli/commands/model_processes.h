@@ -19,8 +19,6 @@ struct NamedModel {
 /// The models of --models, each with a different name. kNotFound, kInvalid: names the value.
 Result<std::vector<NamedModel>> several_models(const std::vector<std::string>& values);
 
-/// `limit_bytes`: of --memory-mb; 0: the first plan reports the limit.
-std::unique_ptr<server::ModelStarter> model_starter(std::vector<NamedModel> models, std::string secret,
-                                                    std::int64_t limit_bytes);
+std::unique_ptr<server::ModelStarter> model_starter(std::vector<NamedModel> models, std::string secret);
 
 }  // namespace ft::cli

@@ -103,7 +103,7 @@ Result<int> serve_several(const ServeOptions& choice, const OutputOptions& outpu
   FT_ASSIGN(const server::ServerOptions server_choice, server_options(choice, output.quiet));
   FT_ASSIGN(const std::vector<NamedModel> models, several_models(choice.models));
   FT_ASSIGN(server::FrontOptions front, front_options(choice, models));
-  auto starter = model_starter(models, front.secret, front.limits.memory_bytes);
+  auto starter = model_starter(models, front.secret);
   server::App app;
   FT_ASSIGN(const std::unique_ptr<server::Server> server,
             server::Server::listen(server_choice, app, std::move(front), std::move(starter)));

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "api/error_reply.h"
 #include "server/front/forwarded.h"
 #include "server/front/front_metrics.h"
 #include "server/page.h"
+#include "server/router.h"
 #include "server/routes.h"
 
 namespace ft::server {
@@ -16,14 +16,6 @@ using api::HttpResponse;
 using net::awaitable;
 
 constexpr int kNotFound = 404, kUnavailable = 503;
-
-HttpResponse front_refusal(const HttpRequest& http_request, const Error& error, int status = 0) {
-  return api::error_reply(http_request.dialect(), error, http_request.id, status);
-}
-
-HttpResponse front_settled(Result<HttpResponse> reply, const HttpRequest& http_request) {
-  return reply.ok() ? std::move(*reply) : front_refusal(http_request, reply.error());
-}
 
 /// The names of the models are for callers that the keys admit.
 HttpResponse front_health(const ServerContext& server_context, const HttpRequest& http_request) {
@@ -41,7 +33,7 @@ HttpResponse front_health(const ServerContext& server_context, const HttpRequest
 HttpResponse all_models(const Front& front, const HttpRequest& http_request) {
   const api::Page page{http_request.query_value("limit"), http_request.query_value("after_id"),
                        http_request.query_value("before_id")};
-  return front_settled(api::models_reply(front.listed(), http_request.dialect(), page), http_request);
+  return settled(api::models_reply(front.listed(), http_request.dialect(), page), http_request);
 }
 
 Result<std::size_t> named_in_path(const Front& front, const HttpRequest& http_request) {
@@ -50,7 +42,7 @@ Result<std::size_t> named_in_path(const Front& front, const HttpRequest& http_re
 
 awaitable<HttpResponse> load_model(Front& front, const HttpRequest& http_request) {
   const Result<std::size_t> model = named_in_path(front, http_request);
-  if (!model.ok()) co_return front_refusal(http_request, model.error());
+  if (!model.ok()) co_return refusal(http_request, model.error());
   const Result<Front::Lease> lease = co_await front.lease(*model);
   if (!lease.ok()) co_return lease_refusal(http_request, lease.error());
   co_return api::model_state_reply(front.listed(*model));
@@ -58,7 +50,7 @@ awaitable<HttpResponse> load_model(Front& front, const HttpRequest& http_request
 
 awaitable<HttpResponse> unload_model(Front& front, const HttpRequest& http_request) {
   const Result<std::size_t> model = named_in_path(front, http_request);
-  if (!model.ok()) co_return front_refusal(http_request, model.error());
+  if (!model.ok()) co_return refusal(http_request, model.error());
   co_await front.unload(*model);
   co_return api::model_state_reply(front.listed(*model));
 }
@@ -70,7 +62,7 @@ awaitable<HttpResponse> of_one_model(Front& front, const HttpRequest& http_reque
   std::optional<std::size_t> model = front.used_last();
   if (!name.empty()) {
     const Result<std::size_t> named = front.model_of(name);
-    if (!named.ok()) co_return front_refusal(http_request, named.error());
+    if (!named.ok()) co_return refusal(http_request, named.error());
     model = *named;
   }
   if (model && front.pool().at(*model).may_begin()) {
@@ -80,14 +72,14 @@ awaitable<HttpResponse> of_one_model(Front& front, const HttpRequest& http_reque
   }
   if (route_of(http_request.path).endpoint == Endpoint::kProps)
     co_return api::props_reply(front.listed(model.value_or(0)), front.options().version);
-  co_return front_refusal(http_request, {Code::kNotFound, "no model is loaded, so there is no prefix cache"});
+  co_return refusal(http_request, {Code::kNotFound, "no model is loaded, so there is no prefix cache"});
 }
 
 /// The first reply of a ready model that is not 404.
 awaitable<HttpResponse> of_any_model(Front& front, const HttpRequest& http_request,
                                      net::any_io_executor executor) {
-  HttpResponse reply = front_refusal(
-      http_request, {Code::kNotFound, fmt::format("no loaded model knows {}", http_request.path)});
+  HttpResponse reply =
+      refusal(http_request, {Code::kNotFound, fmt::format("no loaded model knows {}", http_request.path)});
   for (const Front::Lease& lease : front.ready_ones()) {
     reply = co_await ask(front, lease, http_request, executor);
     if (reply.status != kNotFound) break;
@@ -98,7 +90,7 @@ awaitable<HttpResponse> of_any_model(Front& front, const HttpRequest& http_reque
 HttpResponse stored_reply(const Front& front, const HttpRequest& http_request) {
   api::ModelInfo model_info;
   model_info.responses = front.options().responses;
-  return front_settled(stored_response(http_request, model_info), http_request);
+  return settled(stored_response(http_request, model_info), http_request);
 }
 
 HttpResponse front_figures(const ServerContext& server_context) {
@@ -120,10 +112,7 @@ HttpResponse lease_refusal(const HttpRequest& http_request, const Error& error) 
   const bool too_large = error.code == Code::kExhausted;
   const bool fails = error.code == Code::kInvalid || error.code == Code::kUnsupported ||
                      error.code == Code::kNotFound;  // of the model's files, not of the request
-  HttpResponse reply = front_refusal(http_request, error,
-                                     later || too_large ? kUnavailable
-                                     : fails            ? 500
-                                                        : 0);
+  HttpResponse reply = refusal(http_request, error, later || too_large ? kUnavailable : fails ? 500 : 0);
   if (later) reply.headers.emplace_back("Retry-After", "5");
   return reply;
 }
@@ -144,7 +133,7 @@ awaitable<HttpResponse> front_reply(ServerContext& server_context, const HttpReq
       co_return all_models(front, http_request);
     case Endpoint::kModel: {
       const Result<std::size_t> model = named_in_path(front, http_request);
-      if (!model.ok()) co_return front_refusal(http_request, model.error());
+      if (!model.ok()) co_return refusal(http_request, model.error());
       co_return api::model_reply(front.listed(*model), http_request.dialect());
     }
     case Endpoint::kLoad:
@@ -160,7 +149,7 @@ awaitable<HttpResponse> front_reply(ServerContext& server_context, const HttpReq
     case Endpoint::kCancel:
       co_return co_await of_any_model(front, http_request, executor);
     default:
-      co_return front_refusal(http_request, not_compacted(), 501);
+      co_return refusal(http_request, not_compacted(), 501);
   }
 }
 

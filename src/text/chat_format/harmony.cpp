@@ -7,7 +7,6 @@
 #include "text/chat_format/hermes.h"
 #include "text/grammar_tags.h"
 #include "text/json_text.h"
-#include "text/schema_lark.h"
 #include "text/tool_grammar.h"
 
 namespace ft {
@@ -23,12 +22,10 @@ constexpr std::string_view kHarmonyMarks[] = {
 Result<CallBody> harmony_call_body(const ToolFunction& function, const std::string& prefix,
                                    std::string& lark) {
   FT_TRY(check_name(function.name, "function", "<> \t\n"));
-  SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
-  const std::string arguments = rules.value(function.parameters.root());
-  rules.finish();
-  return CallBody{fmt::format("{} {} {}", json_quoted(function.name),
-                              function.tags.expression(kHarmonyArgumentsHead), arguments),
-                  rules.unenforced()};
+  CallBody body = json_arguments(function, prefix, lark);
+  body.expression = fmt::format("{} {} {}", json_quoted(function.name),
+                                function.tags.expression(kHarmonyArgumentsHead), body.expression);
+  return body;
 }
 
 Result<std::string> harmony_text_body(const TextFunction& function, const std::string& prefix,

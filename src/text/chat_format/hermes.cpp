@@ -17,11 +17,10 @@ using Json = nlohmann::ordered_json;
 
 Result<CallBody> hermes_call_body(const ToolFunction& function, const std::string& prefix,
                                   std::string& lark) {
-  SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
-  const std::string arguments = rules.value(function.parameters.root());
-  rules.finish();
+  CallBody body = json_arguments(function, prefix, lark);
   const std::string head = fmt::format("\n{{\"name\": {}, \"arguments\": ", json_quoted(function.name));
-  return CallBody{fmt::format("{} {} \"}}\\n\"", json_quoted(head), arguments), rules.unenforced()};
+  body.expression = fmt::format("{} {} \"}}\\n\"", json_quoted(head), body.expression);
+  return body;
 }
 
 Result<std::string> hermes_text_body(const TextFunction& function, const std::string& prefix,
@@ -42,6 +41,13 @@ constexpr ChatFormat of_qwen(ChatFormat format) {
 }  // namespace
 
 const ChatFormat kHermesFormat = of_qwen(kQwen35Format);
+
+CallBody json_arguments(const ToolFunction& function, const std::string& prefix, std::string& lark) {
+  SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
+  std::string arguments = rules.value(function.parameters.root());
+  rules.finish();
+  return {std::move(arguments), rules.unenforced()};
+}
 
 Status add_json_text_rule(const std::string& tool, const TextFormat& format, const std::string& prefix,
                           std::string& lark) {

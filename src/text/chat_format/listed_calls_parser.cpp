@@ -8,7 +8,6 @@
 #include "text/chat_format/hermes.h"
 #include "text/hermes_call.h"
 #include "text/json_text.h"
-#include "text/schema_lark.h"
 #include "text/tags.h"
 
 namespace ft {
@@ -236,11 +235,10 @@ void ListedCallsParser::cut_object(std::vector<AnswerEvent>& out) {
 
 Result<CallBody> listed_call_body(const ToolFunction& function, const std::string& prefix,
                                   std::string& lark) {
-  SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
-  const std::string arguments = rules.value(function.parameters.root());
-  rules.finish();
+  CallBody body = json_arguments(function, prefix, lark);
   const std::string head = fmt::format("{{\"name\": {}, \"arguments\": ", json_quoted(function.name));
-  return CallBody{fmt::format("{} {} \"}}\"", json_quoted(head), arguments), rules.unenforced()};
+  body.expression = fmt::format("{} {} \"}}\"", json_quoted(head), body.expression);
+  return body;
 }
 
 Result<std::string> listed_text_body(const TextFunction& function, const std::string& prefix,

@@ -5,7 +5,6 @@
 #include "text/chat_format/hermes.h"
 #include "text/chat_format/llama3_json_parser.h"
 #include "text/json_text.h"
-#include "text/schema_lark.h"
 
 namespace ft {
 
@@ -13,11 +12,10 @@ namespace {
 
 Result<CallBody> llama3_json_call_body(const ToolFunction& function, const std::string& prefix,
                                        std::string& lark) {
-  SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
-  const std::string parameters = rules.value(function.parameters.root());
-  rules.finish();
+  CallBody body = json_arguments(function, prefix, lark);
   const std::string head = fmt::format("{}, \"parameters\": ", json_quoted(function.name));
-  return CallBody{fmt::format("{} {}", json_quoted(head), parameters), rules.unenforced()};
+  body.expression = fmt::format("{} {}", json_quoted(head), body.expression);
+  return body;
 }
 
 Result<std::string> llama3_json_text_body(const TextFunction& function, const std::string& prefix,

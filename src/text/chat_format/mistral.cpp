@@ -7,7 +7,6 @@
 #include "text/chat_format/mistral_tags.h"
 #include "text/grammar_tags.h"
 #include "text/json_text.h"
-#include "text/schema_lark.h"
 #include "text/tool_grammar.h"
 
 namespace ft {
@@ -22,12 +21,10 @@ constexpr CallMarks kMistralMarks = {kMistralOpenings, mistral_tags::kArguments,
 Result<CallBody> mistral_call_body(const ToolFunction& function, const std::string& prefix,
                                    std::string& lark) {
   FT_TRY(check_name(function.name, "function", "[]{}\n"));
-  SchemaLark rules(function.parameters, kJsonNotation, prefix, lark);
-  const std::string arguments = rules.value(function.parameters.root());
-  rules.finish();
-  return CallBody{fmt::format("{} {} {}", json_quoted(function.name),
-                              function.tags.expression(mistral_tags::kArguments), arguments),
-                  rules.unenforced()};
+  CallBody body = json_arguments(function, prefix, lark);
+  body.expression = fmt::format("{} {} {}", json_quoted(function.name),
+                                function.tags.expression(mistral_tags::kArguments), body.expression);
+  return body;
 }
 
 Result<std::string> mistral_text_body(const TextFunction& function, const std::string& prefix,

@@ -325,8 +325,7 @@ class AttendOp final : public Operation {
       part(blocks, true,
            [&](const AttendShare& own, int from, int to) { kernels.attend_weights(own, from, to); });
       const std::int64_t pieces = (round_up(op_.head_dim, kLanes) + kShareColumns - 1) / kShareColumns;
-      // There is no barrier after the last part; the next operation has one, as after workers that share
-      // nothing.
+      // The last part needs no barrier: the next operation begins with one.
       part(pieces, !last, [&](const AttendShare& own, int from, int to) {
         for (int index = from; index < to; ++index) kernels.attend_sums(own, index);
       });

@@ -58,7 +58,7 @@ class PackedWeights {
   PackedWeights& operator=(const PackedWeights&) = delete;
   /// `ids`: the listed rows in order; empty: all rows. `max_weight_bits`: see plan_pack.
   Status add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits);
-  /// On more than one memory node every worker has its weights near its core, also those of a mapped file.
+  /// On more than one memory node every worker has its weights near its core, weights of a mapped file too.
   Status fill(ThreadPool& pool, const PackedCacheOptions& packed_cache, const PackProgress& progress,
               int memory_nodes = 1);
 
