@@ -65,7 +65,7 @@ def fans(count=2):
     return [dict(fan, index=i) for i in range(count)]
 
 
-def eventually(claim, seconds=60):
+def eventually(claim, seconds=240):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if claim():

@@ -121,7 +121,7 @@ class Server(Fans):
             request = urllib.request.Request(
                 f"{self.url}/v1/completions", body, {"Content-Type": "application/json"}
             )
-            urllib.request.urlopen(request, timeout=60).read()
+            urllib.request.urlopen(request, timeout=240).read()
             return self.commands().count("max") == 2  # the server looks once a second
 
         self.assertTrue(eventually(answer))
@@ -166,7 +166,7 @@ class Server(Fans):
         on = subprocess.Popen(
             [PROGRAM, "max", "--on"], env=self.environment, stderr=subprocess.PIPE, text=True
         )
-        self.assertIn("did not reach 85 %", on.communicate(timeout=60)[1])
+        self.assertIn("did not reach 85 %", on.communicate(timeout=240)[1])
         self.assertNotEqual(on.returncode, 0)
         self.fans_come_back()
         self.assertTrue(eventually(lambda: "did not reach 85 %" in (self.home / "stderr").read_text()))

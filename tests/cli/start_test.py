@@ -27,7 +27,7 @@ from free_port import free_port  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 SHIPPED = ROOT / "assets/qwen3.5-tiny"
-TIMEOUT_S = 120
+TIMEOUT_S = 300
 UP, DOWN, ENTER, CONTROL_C, CONTROL_D = "\x1b[A", "\x1b[B", "\r", "\x03", "\x04"
 
 

@@ -113,7 +113,7 @@ class Conformance(unittest.TestCase):
         self.end(self.start_ours())
         self.assertEqual([r for r in self.hub.requests[before:] if r.host == "cdn"], [])
         listed = subprocess.run([pull_test.PROGRAM, "models", "--json"], env=self.environment, capture_output=True,
-                                text=True, timeout=60, check=True).stdout
+                                text=True, timeout=240, check=True).stdout
         self.assertIn('"name":"org/name"', listed)
 
     def test_both_at_once(self):

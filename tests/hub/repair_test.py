@@ -58,7 +58,7 @@ class Repair(PullTest):
 
     def check_models(self, hub, status):
         done = subprocess.run([self.command(REPO)[0], "models", "check", REPO], env=self.environment(hub),
-                              capture_output=True, text=True, timeout=60, check=False)
+                              capture_output=True, text=True, timeout=240, check=False)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return done.stdout
 
@@ -84,7 +84,7 @@ class Repair(PullTest):
         shutil.copy(self.command(REPO)[0], program)
         subprocess.run(["chmod", "-R", "a+rX,go-w", str(self.folder)], check=True)
         done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", str(program), "pull",
-                               REPO], env=self.environment(hub), capture_output=True, text=True, timeout=60, cwd="/",
+                               REPO], env=self.environment(hub), capture_output=True, text=True, timeout=240, cwd="/",
                               check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("files are here", done.stderr)

@@ -55,7 +55,7 @@ def disk(server):
         return json.load(reply)["disk"]
 
 
-def eventually(holds, seconds=60):
+def eventually(holds, seconds=240):
     end = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > end:

@@ -49,7 +49,7 @@ class WithServer(unittest.TestCase):
                     return float(line.split()[1])
         raise KeyError(name)
 
-    def eventually(self, holds, seconds=60):
+    def eventually(self, holds, seconds=240):
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if holds():
@@ -198,7 +198,7 @@ class Http(WithServer):
             status, fields = client.head()
             self.assertEqual(status, 200)
             self.assertNotIn("transfer-encoding", fields)
-            client.socket.settimeout(20)
+            client.socket.settimeout(240)
             body = client.received
             while piece := client.socket.recv(65536):
                 body += piece

@@ -316,7 +316,7 @@ class Errors(OpenAiTest):
 class Connect(OpenAiTest):
     def connect(self, client, *arguments):
         return subprocess.run([program(), "connect", client, "--url", self.server.url, "--json", *arguments],
-                              capture_output=True, text=True, check=True, timeout=60)
+                              capture_output=True, text=True, check=True, timeout=240)
 
     def test_settings_name_the_model_and_the_context_of_the_running_server(self):
         for client in ("openwebui", "cline", "continue", "opencode", "codex", "claude-code", "sdk"):

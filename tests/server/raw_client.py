@@ -11,7 +11,7 @@ def chat(text="Hello", **more):
 class Client:
     """One connection and the bytes received on it."""
 
-    def __init__(self, url, timeout=30):
+    def __init__(self, url, timeout=240):
         host, port = re.fullmatch(r"http://(.*):(\d+)", url).groups()
         self.socket = socket.create_connection((host, int(port)), timeout=timeout)
         self.received = b""

@@ -78,7 +78,7 @@ def alive(pid):
         return False
 
 
-def eventually(condition, seconds=60):
+def eventually(condition, seconds=240):
     end = time.time() + seconds
     while time.time() < end:
         if condition():
