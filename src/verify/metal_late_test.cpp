@@ -5,6 +5,7 @@
 #include "backends/metal/backend.h"
 #include "backends/metal/late_device.h"
 #include "models/model.h"
+#include "tests/full_run.h"
 #include "tests/toy_decoder.h"
 #include "verify/matrix.h"
 
@@ -53,6 +54,7 @@ int more_waits(test::ToyDecoder& decoder, const Late& late, const SlotOptions& o
 
 /// However many drafts, greedy or sampled. A drafting model copies its timeline, which waits too.
 TEST(MetalLateMatrix, ARoundOfDraftsWaitsForItsTargetAlone) {
+  if (!test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   const auto late = std::make_shared<Late>();
   test::ToyOptions toy;
   toy.folders = true;

@@ -21,7 +21,7 @@ from raw_client import Client  # noqa: E402
 from server_process import Server  # noqa: E402
 
 FULL = "FORETOKEN_FULL" in os.environ
-MOST = 1 << 20 if FULL else 60 if "SANITIZED_TESTS" in os.environ else 120  # characters of a long text
+MOST = 1 << 20 if FULL else 60  # characters of a long text
 LENGTHS = {"chat": ("max_completion_tokens", "max_tokens"), "responses": ("max_output_tokens",),
            "messages": ("max_tokens",)}
 

@@ -159,7 +159,7 @@ TEST_P(CudaSample, PenaltiesBiasesAndMasksGiveTheTokensOfTheHost) {
   std::vector<SamplingParams> samplers = every_sampler();
   std::mt19937 random(31);
   for (const bool labelled : {false, true}) {
-    const int columns = labelled ? 300 : 4500;
+    const int columns = labelled ? 300 : 2300;
     std::vector<Steering> steered;
     std::vector<SampleRow> samples;
     std::vector<float> rows;

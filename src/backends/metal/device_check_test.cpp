@@ -12,6 +12,7 @@
 #include "backends/metal/test_tokens.h"
 #include "backends/registry.h"
 #include "backends/test_timeline.h"
+#include "tests/full_run.h"
 
 namespace ft::metal::device_check_test {
 namespace {
@@ -74,6 +75,7 @@ class Lazy final : public ForwardingDevice {
 };
 
 TEST(MetalSelfTest, DraftsThatAreNotThoseOfTheLogitsAreFound) {
+  if (!test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   for (const char* const kernel :
        {"draft_tops", "draft_keep", "draft_limit", "draft_scores", "draft_choice"}) {
     const Status status = self_test(std::make_shared<Lazy>(kernel));
@@ -131,6 +133,7 @@ std::vector<TestShape> kinds_of_models() {
 }
 
 TEST(MetalSelfTest, TheKernelsOfAProgramAreAsked) {
+  if (!test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   for (const TestShape& shape : kinds_of_models()) {
     const TestProgram test(shape, 1);
     const auto used = std::make_shared<Launched>(), asked = std::make_shared<Launched>();

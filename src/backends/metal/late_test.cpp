@@ -13,6 +13,7 @@
 #include "backends/metal/late_device.h"
 #include "backends/metal/test_tokens.h"
 #include "backends/test_timeline.h"
+#include "tests/full_run.h"
 
 namespace ft::metal::late_test {
 namespace {
@@ -49,6 +50,7 @@ std::vector<TestShape> shapes() {
 }
 
 TEST(MetalLate, ChunksThatNobodyWaitsForHaveTheSameBits) {
+  if (!test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   for (const TestShape& shape : shapes()) {
     const TestProgram test(shape, 2);
     const auto expected = prompt_by(make(open_twin_device(), test.program), shape, 5, true);
@@ -108,6 +110,7 @@ class Slow final : public ForwardingDevice {
 };
 
 TEST(MetalLate, TheCommandBuffersOfALongStepAimAtATenthOfASecond) {
+  if (!test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   constexpr std::int64_t kTenth = 100'000'000;
   TestShape shape;
   shape.layers = 6;
