@@ -11,7 +11,6 @@
 
 #include "base/log.h"
 #include "program/forwarding_backend.h"
-#include "tests/full_run.h"
 #include "tests/small_engine.h"
 
 namespace ft::test::lying_clock_test {

@@ -40,7 +40,7 @@ class Agent:
         self.tools = [{"name": f"Tool{i}", "description": self.words(90),
                        "input_schema": {"type": "object", "required": ["path"], "properties": {
                            "path": {"type": "string", "description": self.words(12)},
-                           "limit": {"type": "integer", "description": self.words(12)}}}} for i in range(14)]
+                           "limit": {"type": "integer", "description": self.words(12)}}}} for i in range(14 if FULL else 8)]
         self.messages = []
 
     def words(self, count):
@@ -125,7 +125,7 @@ class Conversation(unittest.TestCase):
                     if turn % 3 == 0:  # a title for the conversation
                         post(server, "/v1/messages", {"model": "any", "max_tokens": 8,
                                                       "messages": [{"role": "user", "content": agent.words(60)}]})
-            self.assertGreater(before, 9000 if FULL else 6000)
+            self.assertGreater(before, 9000 if FULL else 4000)
             folders = list(pathlib.Path(home, "foretoken", "prompts").iterdir())
             self.assertEqual(len(folders), 1)
             with Server(*flags, environment=environment) as server:
