@@ -40,7 +40,8 @@ class Agent:
         self.tools = [{"name": f"Tool{i}", "description": self.words(90),
                        "input_schema": {"type": "object", "required": ["path"], "properties": {
                            "path": {"type": "string", "description": self.words(12)},
-                           "limit": {"type": "integer", "description": self.words(12)}}}} for i in range(14 if FULL else 8)]
+                           "limit": {"type": "integer", "description": self.words(12)}}}}
+                      for i in range(14 if FULL else 8)]
         self.messages = []
 
     def words(self, count):
