@@ -110,6 +110,7 @@ void SharedRows::add(const std::string& name, std::int64_t bytes) {
   bytes_ += bytes - file.bytes;
   file.bytes = bytes;
   file.needed += 1;
+  std::erase(gone_, name);  // room for this snapshot was made by removing another with these rows
 }
 
 std::int64_t SharedRows::bytes() const {

@@ -7,6 +7,7 @@
 #include <random>
 #include <unistd.h>
 
+#include "base/checksum.h"
 #include "prefix_cache/prefix_cache.h"
 #include "tests/toy_decoder.h"
 
@@ -244,6 +245,34 @@ TEST_F(SharedRowsTest, InMemoryTheyServeWhatTheSnapshotsHaveLost) {
   EXPECT_EQ(life.tier->report().bytes, 0);
 }
 
+/// Room for a snapshot may be made by removing the one whose rows it needs next.
+TEST_F(SharedRowsTest, RowsThatAreWrittenAgainBeforeTheSweepStay) {
+  MemoryStore store;
+  SharedRows rows(store);
+  const std::string identity = fingerprint("a model");
+  const std::vector<std::string> names = {fingerprint("rows")};
+  const std::string name = RowGroup{names[0], {}, {}}.file();
+  const std::atomic<bool> stop = false;
+  const auto write = [&] {
+    CacheFileWriter file(store, name, 1 << 20, stop);
+    put_list<std::int32_t>(file, std::vector<std::int32_t>{1, 2});
+    CachePlace place;
+    place.low = place.high = 1;
+    const Result<std::int64_t> bytes = file.finish(place, identity);
+    ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+    rows.add(names[0], *bytes);
+  };
+  write();
+  rows.release(names);
+  write();
+  rows.sweep();
+  EXPECT_TRUE(CacheFileReader::open(store, name, identity).ok());
+  rows.release(names);
+  rows.sweep();
+  EXPECT_FALSE(CacheFileReader::open(store, name, identity).ok());
+  EXPECT_EQ(rows.bytes(), 0);
+}
+
 TEST_F(SharedRowsTest, RandomStoresClearsEvictionsAndRestartsKeepTheBooks) {
   for (const bool disk : {true, false}) {
     if (!disk) options_.directory.clear();
@@ -254,7 +283,7 @@ TEST_F(SharedRowsTest, RandomStoresClearsEvictionsAndRestartsKeepTheBooks) {
     life->cache->clear();
     life->tier->flush();
     life = nullptr, life = std::make_unique<Life>(options_);
-    for (int step = 0; step < 60; ++step) {
+    for (int step = 0; step < 25; ++step) {
       const auto action = random() % 20;
       const Tokens tokens = talk(64 + static_cast<std::int64_t>(random() % (3 * kRows)), 1 + random() % 4);
       if (action == 0) life->cache->clear();
