@@ -1,5 +1,6 @@
 // Which kernel a shape gets on a Hopper GPU, by a driver that notes what is launched.
 #include <algorithm>
+#include <cstdlib>
 #include <gtest/gtest.h>
 
 #include "backends/cuda/backend.h"
@@ -14,14 +15,20 @@
 namespace ft::kernel_choice_test {
 namespace {
 
-std::vector<std::string> launched(int inputs, int rows) {
+struct Kind {
+  int bits = 4, group = 64;
+  Format scales = Format::kBf16;
+};
+
+std::vector<std::string> launched(int inputs, int rows, const Kind& kind = {}) {
   cuda::FakeDriver driver;
   const std::vector<std::byte> images = cuda::FakeDriver::images("hopper_all");
   auto device = std::move(cuda::open_device({0, 50}, driver.table, images).value());
   const auto backend = std::move(cuda::make_backend_on(std::move(device), 16).value());
   RandomWeights random(3);
   Program program;
-  program.capture("out", program.linear(program.input(inputs), {random.affine(64, inputs, 4, 64)})[0]);
+  program.capture("out", program.linear(program.input(inputs),
+                                        {random.affine(64, inputs, kind.bits, kind.group, kind.scales)})[0]);
   const std::vector<float> given(static_cast<std::size_t>(inputs) * static_cast<std::size_t>(rows));
   captured_rows(*backend, program, given, inputs, rows);
   return driver.launched;
@@ -58,6 +65,28 @@ TEST(CudaKernelChoice, SlicesOfUnequalSizesHaveKernelsOfTheirOwn) {
   EXPECT_TRUE(takes(5376, 40, "splitk_cluster_gemm_6"));
 }
 
+/// Groups of 32, as of most GGUF types, in 4 and 8 bits; scales of float16 are kept as floats.
+TEST(CudaKernelChoice, GroupsOf32Stream) {
+  struct Case {
+    Kind kind;
+    const char* kernel;
+  };
+  const Case cases[] = {
+      {{4, 32, Format::kBf16}, "stream_4_32_0_"}, {{4, 32, Format::kF16}, "stream_4_32_1_"},
+      {{8, 32, Format::kBf16}, "stream_8_32_0_"}, {{8, 32, Format::kF16}, "stream_8_32_1_"},
+      {{5, 32, Format::kF32}, "stream_8_32_1_"},  {{6, 32, Format::kF16}, "stream_8_32_1_"}};
+  for (const auto& [kind, kernel] : cases) {
+    for (const int inputs : {960, 2560, 5376, 17408}) {
+      for (const int rows : {1, 2, 4, 8}) {
+        const std::vector<std::string> kernels = launched(inputs, rows, kind);
+        const std::string expected = fmt::format("{}{}", kernel, std::max(rows, 2));
+        EXPECT_TRUE(std::ranges::find(kernels, expected) != kernels.end())
+            << expected << ", " << inputs << " inputs";
+      }
+    }
+  }
+}
+
 /// What an entry of the table says of a call is what it launches.
 TEST(CudaKernelChoice, EachKernelNeedsWhatItSays) {
   for (const bool hopper : {true, false}) {
@@ -66,13 +95,14 @@ TEST(CudaKernelChoice, EachKernelNeedsWhatItSays) {
     facts.streams = facts.async_products = hopper;
     cuda::RecordingDevice device(facts, hopper ? 16 : 0);
     for (const int inputs : published_inputs()) {
-      for (const int rows : {1, 4, 9, 16, 33, 64, 200, 1024}) {
+      for (const int at : {1, 4, 9, 16, 33, 64, 200, 1024, -1, -4, -16, -64, -200, -1024}) {
+        const int rows = std::abs(at), group = at < 0 ? 32 : 64;
         cuda::LinearCall call;
-        call.kind = cuda::kStreamedKind;
-        call.args.groups = inputs / 64, call.args.tiles = 320, call.args.rows = rows;
+        call.kind = group == 32 ? cuda::WeightKind{inputs % 128 == 0 ? 8 : 4, 32, true} : cuda::kStreamedKind;
+        call.args.groups = inputs / group, call.args.tiles = 320, call.args.rows = rows;
         const cuda::LinearKernel& kernel = cuda::choose_linear(call, device);
         const cuda::LinearNeeds needs = kernel.needs(call, device);
-        EXPECT_EQ(needs.rows, cuda::codes_in_groups(64));
+        EXPECT_EQ(needs.rows, cuda::codes_in_groups(group));
         EXPECT_LE(needs.shared_bytes, facts.shared_bytes) << kernel.name << ", " << inputs << " inputs";
         EXPECT_LE(needs.workspace_bytes, cuda::linear_workspace(call.kind, inputs, rows, device));
         device.forget();

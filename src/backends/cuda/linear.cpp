@@ -13,7 +13,7 @@ namespace ft::cuda {
 void Compiler::offer_producer(Row out, const FusedProducer& producer) {
   producer_ = {}, producer_row_ = -1;
   const auto next = static_cast<std::size_t>(number_) + 1;
-  if (!only_read_in(kStreamedKind.activations(), out)) return;
+  if (!only_read_in(format_after(out), out)) return;
   const auto& linear = std::get<Linear>(program_->instructions()[next]);
   for (const Weight& stored : linear.weights) {
     const auto kind = kind_of(requantised_as(stored, program_->max_weight_bits()));

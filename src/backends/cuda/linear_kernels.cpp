@@ -20,8 +20,20 @@ struct Planned {
   void run(Device& device) const { device.launch(launch, &args); }
 };
 
+/// Groups of 32, whose kernels for Hopper take 4 and 8 bits and both kinds of scales.
+bool short_groups(const WeightKind& kind) {
+  return kind.bits != 0 && kind.group == kShortGroup && !kind.small_floats;
+}
+
 bool streams(const WeightKind& kind, const Device& device) {
-  return device.facts().streams && kind == kStreamedKind;
+  return device.facts().streams && (kind == kStreamedKind || short_groups(kind));
+}
+
+int record_of(const WeightKind& kind) { return record_bytes(kind.bits, kind.group, kind.wide ? 1 : 0); }
+
+/// Which of four: 4 or 8 bits, pairs of bfloat16 or of floats.
+std::size_t short_place(const WeightKind& kind) {
+  return (kind.bits == 8 ? std::size_t{2} : 0) + (kind.wide ? 1 : 0);
 }
 
 LinearNeeds needs_of(const LinearCall& call, const Launch& launch) {
@@ -45,6 +57,22 @@ const char* stream_name(int rows, int chunk, bool even) {
   return names[static_cast<std::size_t>(rows)][static_cast<std::size_t>(chunk)][even ? 1 : 0];
 }
 
+/// The same of groups of 32.
+const char* short_stream_name(const WeightKind& kind, int rows) {
+  static const auto names = [] {
+    std::array<std::array<const char*, 17>, 4> all{};
+    for (const int bits : {4, 8}) {
+      for (const int wide : {0, 1}) {
+        for (const int r : {2, 4, 8, 16})
+          all[short_place({bits, kShortGroup, wide == 1})][r] =
+              kernel_name(fmt::format("stream_{}_32_{}_{}", bits, wide, r));
+      }
+    }
+    return all;
+  }();
+  return names[short_place(kind)][static_cast<std::size_t>(rows)];
+}
+
 std::optional<Planned<StreamArgs>> plan_stream(const LinearCall& call, Device& device) {
   constexpr int kMaxRows = 16, kMaxStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
   constexpr int kManyStages = 4, kManyBytes = 180 << 10;
@@ -57,7 +85,7 @@ std::optional<Planned<StreamArgs>> plan_stream(const LinearCall& call, Device& d
   StreamArgs stream{args, call.producer, 0, std::clamp(half, 1, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany)};
   const auto bytes_at = [&](int stages) {
     stream.stages = stages;
-    return stream_layout(stream, columns, chunk).bytes;
+    return stream_layout(stream, columns, chunk, call.kind.group, record_of(call.kind)).bytes;
   };
   // Enough in flight, and room for the blocks of the small kernels after it, which so begin early.
   int stages = 0;
@@ -67,8 +95,9 @@ std::optional<Planned<StreamArgs>> plan_stream(const LinearCall& call, Device& d
   if (stages < 2) return std::nullopt;
   const int bytes = bytes_at(stages);  // sets them
   const int rows = args.rows <= 2 ? 2 : args.rows <= 4 ? 4 : args.rows <= 8 ? 8 : 16;
-  return Planned<StreamArgs>{
-      {stream_name(rows, chunk, args.groups % kSplitK == 0), {blocks}, kStreamThreads, bytes}, stream};
+  const char* const name = short_groups(call.kind) ? short_stream_name(call.kind, rows)
+                                                   : stream_name(rows, chunk, args.groups % kSplitK == 0);
+  return Planned<StreamArgs>{{name, {blocks}, kStreamThreads, bytes}, stream};
 }
 
 // ---- splitk_cluster_gemm: a slice of K for each block of a cluster (kernels/hopper_rows.cu) ----
@@ -90,7 +119,7 @@ std::optional<Planned<SplitKGemmArgs>> plan_splitk(const WeightKind& kind, const
                                                    Device& device) {
   constexpr int kMaxStages = 12, kMinStages = 3, kManyStages = 4, kEarly = 3;
   constexpr int kMaxColumns = 8, kRoom = 200 << 10;
-  if (!streams(kind, device) || args.groups < kSplitK) return std::nullopt;
+  if (!device.facts().streams || !(kind == kStreamedKind) || args.groups < kSplitK) return std::nullopt;
   int columns = std::max(2, parts_of(args.rows, ActivationFormat::kColumnRows));
   if (columns > kMaxColumns) return std::nullopt;
   if (columns > 4) columns = columns <= 6 ? 6 : 8;
@@ -150,24 +179,52 @@ int async_rows(int rows, int tiles, int processors) {
   return best;
 }
 
-const char* async_name(int rows) {
-  return rows == 64 ? "async_gemm_64" : rows == 80 ? "async_gemm_80" : "async_gemm_96";
+/// The same of groups of 32: 64 or 80.
+int short_async_rows(int rows, int tiles, int processors) {
+  if (parts_of(rows, 64) * parts_of(tiles, kAsyncTiles) < processors * 3 / 4) return 0;
+  const auto waves = [&](int height) {
+    return parts_of(parts_of(rows, height) * parts_of(tiles, kAsyncTiles), processors);
+  };
+  return waves(80) * 85 < waves(64) * 76 ? 80 : 64;
+}
+
+const char* async_name(const WeightKind& kind, int rows) {
+  if (!short_groups(kind))
+    return rows == 64 ? "async_gemm_64" : rows == 80 ? "async_gemm_80" : "async_gemm_96";
+  constexpr std::array<std::array<const char*, 2>, 4> kNames = {
+      {{"async_gemm_4_32_0_64", "async_gemm_4_32_0_80"},
+       {"async_gemm_4_32_1_64", "async_gemm_4_32_1_80"},
+       {"async_gemm_8_32_0_64", "async_gemm_8_32_0_80"},
+       {"async_gemm_8_32_1_64", "async_gemm_8_32_1_80"}}};
+  return kNames[short_place(kind)][rows == 64 ? 0 : 1];
+}
+
+bool has_async_kernel(const WeightKind& kind, const Device& device) {
+  return device.facts().async_products && (kind == kStreamedKind || short_groups(kind));
+}
+
+AsyncLayout layout_of(const WeightKind& kind, int height) {
+  return async_layout(height, kind.group, record_of(kind));
 }
 
 /// 0: the kernel does not suit.
 int async_height(const LinearCall& call, const Device& device) {
+  if (!has_async_kernel(call.kind, device)) return 0;
   const DeviceFacts& facts = device.facts();
-  if (!facts.async_products || !(call.kind == kStreamedKind)) return 0;
-  const int height = async_rows(call.args.rows, call.args.tiles, facts.processors);
-  return height == 0 || async_layout(height).bytes > facts.shared_bytes ? 0 : height;
+  const int height = short_groups(call.kind)
+                         ? short_async_rows(call.args.rows, call.args.tiles, facts.processors)
+                         : async_rows(call.args.rows, call.args.tiles, facts.processors);
+  return height == 0 || layout_of(call.kind, height).bytes > facts.shared_bytes ? 0 : height;
 }
 
-std::int64_t swizzled_bytes(std::int64_t rows, std::int64_t groups) { return rows * groups * kSwizzledBytes; }
+std::int64_t swizzled_bytes_of(std::int64_t rows, std::int64_t groups, int group) {
+  return rows * groups * swizzled_bytes(group);
+}
 
 LinearNeeds async_needs(const LinearCall& call, Device& device) {
   const int height = async_height(call, device);
-  return {call.kind.activations(), async_layout(height).bytes,
-          swizzled_bytes(round_up(call.args.rows, height), call.args.groups)};
+  return {call.kind.activations(), layout_of(call.kind, height).bytes,
+          swizzled_bytes_of(round_up(call.args.rows, height), call.args.groups, call.kind.group)};
 }
 
 /// The rows in blocks of that height, group by group, then the product.
@@ -175,19 +232,21 @@ void launch_async(const LinearCall& call, Device& device) {
   const LinearArgs& args = call.args;
   const int height = async_height(call, device), blocks = parts_of(args.rows, height);
   const SwizzleArgs rows{args.codes, args.scales, call.workspace, args.rows, args.groups, height};
-  device.launch({"swizzle_activations", {parts_of(args.groups, 4), parts_of(blocks * height, 64)}, 256},
-                &rows);
+  const char* const swizzle = short_groups(call.kind) ? "swizzle_activations_32" : "swizzle_activations";
+  device.launch({swizzle, {parts_of(args.groups, 4), parts_of(blocks * height, 64)}, 256}, &rows);
   const AsyncGemmArgs gemm{args, call.workspace};
-  device.launch({async_name(height),
+  device.launch({async_name(call.kind, height),
                  {std::min(blocks * parts_of(args.tiles, kAsyncTiles), device.facts().processors)},
                  kAsyncThreads + kAsyncCopiers,
-                 async_layout(height).bytes},
+                 layout_of(call.kind, height).bytes},
                 &gemm);
 }
 
 // ---- gemm: many rows, on any GPU (kernels/gemm.cu) ----
 
 const char* gemm_name(const WeightKind& kind, int rows) {
+  constexpr std::array kShort = {"gemm_4_32_0_4", "gemm_4_32_1_4", "gemm_8_32_0_4", "gemm_8_32_1_4"};
+  if (short_groups(kind)) return kShort[short_place(kind)];
   if (kind.bits == 4 && !kind.wide) return rows == 128 ? "gemm_4_0_8" : "gemm_4_0_4";
   if (kind.bits == 4) return "gemm_4_1_4";
   return kind.wide ? "gemm_8_1_4" : "gemm_8_0_4";
@@ -199,12 +258,15 @@ std::optional<Planned<GemmArgs>> plan_gemm(const LinearCall& call, Device& devic
   constexpr int kMinStages = 2, kMaxStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
   const LinearArgs& args = call.args;
   const WeightKind& kind = call.kind;
-  if (kind.group != kStreamedGroup || args.rows < kFrom) return std::nullopt;
+  if ((kind.group != kStreamedGroup && !short_groups(kind)) || args.rows < kFrom) return std::nullopt;
   const int heights = parts_of(args.tiles, kGemmTiles);
-  const bool large =
-      kind.bits == 4 && !kind.wide && parts_of(args.rows, 128) * heights >= device.facts().processors;
+  // A block of `linear` has fewer rows and outputs, so small products of groups of 32 are faster there.
+  if (short_groups(kind) && parts_of(args.rows, 64) * heights < device.facts().processors)
+    return std::nullopt;
+  const bool large = kind == kStreamedKind && parts_of(args.rows, 128) * heights >= device.facts().processors;
   const int rows = large ? 128 : 64;
-  const int sums = gemm_sum_bytes(rows), stage = gemm_stage_bytes(kind.bits, kind.wide ? 1 : 0, rows);
+  const int sums = gemm_sum_bytes(rows),
+            stage = gemm_stage_bytes(kind.bits, kind.group, kind.wide ? 1 : 0, rows);
   const int room = device.facts().shared_bytes / kBlocksOfAnSm - kReserved - sums;
   const GemmArgs gemm{args, std::clamp(room / stage, kMinStages, kMaxStages)};
   return Planned<GemmArgs>{
@@ -341,8 +403,8 @@ bool makes_codes(const FusedProducer& producer, int rows, int k) {
 
 std::int64_t linear_workspace(const WeightKind& kind, std::int64_t cols, std::int64_t rows,
                               const Device& device) {
-  if (!device.facts().async_products || !(kind == kStreamedKind)) return 0;
-  return swizzled_bytes(rows + kMaxAsyncRows, cols / kind.group);
+  if (!has_async_kernel(kind, device)) return 0;
+  return swizzled_bytes_of(rows + kMaxAsyncRows, cols / kind.group, kind.group);
 }
 
 }  // namespace ft::cuda

@@ -2,6 +2,7 @@
 // K. And which compiled image a GPU takes.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <gtest/gtest.h>
 #include <numeric>
 
@@ -18,8 +19,13 @@
 namespace ft::cuda_linear_test {
 namespace {
 
-float bf16_at(const std::byte* from, std::int64_t index) {
-  return format::bf16_to_float(format::load_u16(from + 2 * index));
+float scale_at(const Weight& weight, const std::byte* from, std::int64_t index) {
+  const std::byte* const at = from + element_bytes(weight.scale_format) * index;
+  if (weight.scale_format == Format::kF16) return format::f16_to_float(format::load_u16(at));
+  if (weight.scale_format == Format::kBf16) return format::bf16_to_float(format::load_u16(at));
+  float value = 0;
+  std::memcpy(&value, at, sizeof value);
+  return value;
 }
 
 /// Codes as integers: those of e2m1 are doubled.
@@ -57,9 +63,10 @@ float oracle(const Weight& weight, std::int64_t output, std::span<const float> r
       const std::int64_t at = output * groups + g;
       const float weight_scale = small_floats
                                      ? format::e8m0_to_float(static_cast<std::uint8_t>(weight.scales[at]))
-                                     : bf16_at(weight.scales, at);
+                                     : scale_at(weight, weight.scales, at);
       sum = std::fma(static_cast<float>(dot), weight_scale * scale, sum);
-      if (!small_floats) sum = std::fma(bf16_at(weight.biases, at), scale * static_cast<float>(all), sum);
+      if (!small_floats)
+        sum = std::fma(scale_at(weight, weight.biases, at), scale * static_cast<float>(all), sum);
     }
     total = slice == 0 ? sum : total + sum;
   }
@@ -80,17 +87,22 @@ TEST_P(CudaLinear, HasTheBitsOfItsDefinition) {
   const auto backend = std::move(cuda_on(GetParam()).value());
   RandomWeights random(11);
   constexpr int kMxfp4 = 0;  // bits of it
-  for (const auto& [bits, group, cols] :
-       {std::tuple{4, 64, 1024}, std::tuple{4, 32, 320}, std::tuple{8, 128, 640}, std::tuple{3, 64, 448},
-        std::tuple{8, 64, 704}, std::tuple{kMxfp4, 32, 320}, std::tuple{kMxfp4, 32, 1440}}) {
+  struct Case {
+    int bits, group, cols;
+    Format scales = Format::kBf16;
+  };
+  for (const auto& [bits, group, cols, scales] :
+       {Case{4, 64, 1024}, Case{4, 32, 320}, Case{4, 32, 1088, Format::kF16}, Case{8, 128, 640},
+        Case{3, 64, 448}, Case{8, 64, 704}, Case{8, 32, 1344}, Case{6, 32, 2208, Format::kF32},
+        Case{kMxfp4, 32, 320}, Case{kMxfp4, 32, 1440}}) {
     const Weight weight = bits == kMxfp4 ? with_extreme_scales(random.block_float(Format::kMxfp4, 40, cols))
-                                         : random.affine(40, cols, bits, group);
+                                         : random.affine(40, cols, bits, group, scales);
     Program program;
     program.capture("out", program.linear(program.input(cols), {weight})[0]);
     const auto executable =
         std::move(backend->compile(program, {.max_rows = 70, .max_logit_rows = 1}).value());
     const auto state = std::move(backend->make_state(program.layout(), {.slots = 1, .blocks = 1}).value());
-    for (const int rows : {3, 20, 70}) {
+    for (const int rows : {2, 3, 20, 70}) {
       std::vector<float> hidden(static_cast<std::size_t>(rows * cols));
       for (float& value : hidden) value = random.uniform() * std::exp(2 * random.uniform());
       const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows), 0), blocks = {0};

@@ -1,9 +1,10 @@
 // Compiles the kernels with NVRTC, which needs neither a GPU nor a toolkit:
 //   compile_kernels NVRTC_FOLDER CACHE_FOLDER ROOT OUT TARGETS FILE.cu...
 // writes OUT (image_file.h), and OUT.log: the assembler's report on registers and spills
-// (tools/gpu/resources). TARGETS: "all", or names with commas between, as "sm_90a,compute_80". An
-// image is compiled once: the cache names it by a checksum of its source, the headers and the options. A
-// source whose name begins with "hopper_" is compiled for sm_90a and later only, "sm90_" for sm_90a alone.
+// (tools/gpu/resources). TARGETS: "all", or names with commas between, as "sm_90a,compute_80". An image is
+// compiled once: the cache names it by a checksum of its source, the headers that this includes and the
+// options. A source whose name begins with "hopper_" is compiled for sm_90a and later only, "sm90_" for
+// sm_90a alone.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <set>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -59,6 +61,18 @@ std::string read_file(const fs::path& path) {
 std::uint64_t checksum(std::uint64_t seed, const std::string& text) {
   for (const char c : text) seed = (seed ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
   return seed;
+}
+
+/// A source and the headers that it includes, each once.
+std::string whole_text(const fs::path& root, const fs::path& file, std::set<std::string>& seen) {
+  std::string all = read_file(file);
+  const std::string word = "#include \"", text = all;
+  for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at)) {
+    at += word.size();
+    const std::string name = text.substr(at, text.find('"', at) - at);
+    if (seen.insert(name).second) all += whole_text(root, root / name, seen);
+  }
+  return all;
 }
 
 bool load(const fs::path& folder, Nvrtc& nvrtc) {
@@ -189,26 +203,20 @@ int main(int argc, char** argv) {
     return 1;
   }
   fs::create_directories(cache);
-  std::uint64_t headers = checksum(0xCBF29CE484222325ULL, read_file(root / "backends/cuda/arguments.h"));
-  std::vector<fs::path> texts;
-  for (const auto& entry : fs::directory_iterator(root / "backends/cuda/kernels"))
-    texts.push_back(entry.path());
-  std::sort(texts.begin(), texts.end());
-  for (const fs::path& text : texts) {
-    if (text.extension() == ".cuh") headers = checksum(headers, read_file(text));
-  }
   const std::string architectures = std::string(",") + argv[5] + ",";
   std::vector<Job> jobs;
   for (int i = 6; i < argc; ++i) {
     const fs::path source = argv[i];
     const std::string stem = source.stem().string();
     const bool hopper = stem.starts_with("hopper_"), sm90 = stem.starts_with("sm90_");
+    std::set<std::string> seen;
+    const std::string text = whole_text(root, source, seen);
     for (const Target& target : kTargets) {
       if ((hopper && target.capability < 90) || (sm90 && target.capability != 90)) continue;
       if (architectures != ",all," &&
           architectures.find(std::string(",") + target.option + ",") == std::string::npos)
         continue;
-      std::uint64_t sum = checksum(headers, read_file(source));
+      std::uint64_t sum = checksum(0xCBF29CE484222325ULL, text);
       for (const std::string& option : options_of(target, "")) sum = checksum(sum, option);
       char name[32];
       std::snprintf(name, sizeof name, "%016llx.image", static_cast<unsigned long long>(sum));

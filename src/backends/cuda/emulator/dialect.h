@@ -31,7 +31,7 @@ struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
 // Of the thread that runs now.
-extern Index threadIdx, blockIdx;
+extern Index threadIdx, blockIdx, gridDim;
 extern unsigned char* dynamic_memory;
 
 bool add_kernel(const char* name, void (*run)(const void* args));
@@ -121,5 +121,24 @@ void copies_left() {}
 inline void begin_kernel() {}
 inline void release_next() {}
 inline void wait_for_rows() {}
+
+// ---- hopper.cuh: barriers lie in shared memory as there; a copy is done when it is begun ----
+
+void barrier_init(std::uint32_t b, std::uint32_t n);
+void barrier_arrive(std::uint32_t b);
+void barrier_expect(std::uint32_t b, std::uint32_t n);
+void barrier_wait(std::uint32_t b, std::uint32_t parity);
+void bulk_copy(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier);
+void sync_first_256();
+inline std::uint32_t shared_address(const void* p) {
+  return static_cast<std::uint32_t>(static_cast<const unsigned char*>(p) - dynamic_memory);
+}
+inline void bulk_copy_once(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier,
+                           unsigned long long /*policy*/) {
+  bulk_copy(to, from, bytes, barrier);
+}
+inline unsigned long long read_once() { return 0; }
+inline void publish_barriers() {}
+inline void order_copies() {}
 
 }  // namespace ft::cuda

@@ -27,9 +27,11 @@ constexpr int kGuard = 0xA5, kFresh = 0xFF;  // fresh memory reads as NaN, so th
 
 class EmulatedDevice final : public Device {
  public:
-  EmulatedDevice() : dynamic_(256 << 10) {
-    facts_.name = "emulated device", facts_.architecture = "sm_80", facts_.driver = "none";
-    facts_.capability = 80, facts_.processors = 4, facts_.shared_bytes = 99 << 10;
+  explicit EmulatedDevice(bool hopper) : dynamic_(256 << 10) {
+    facts_.name = "emulated device", facts_.architecture = hopper ? "sm_90" : "sm_80";
+    facts_.driver = "none", facts_.capability = hopper ? 90 : 80, facts_.processors = 4;
+    facts_.shared_bytes = (hopper ? 227 : 99) << 10;
+    facts_.streams = facts_.async_products = hopper;
   }
 
   const DeviceFacts& facts() const override { return facts_; }
@@ -66,7 +68,10 @@ class EmulatedDevice final : public Device {
       throw DeviceError(std::string("emulated device: no kernel ") + launch.kernel);
     if (launch.shared_bytes > facts_.shared_bytes)
       throw DeviceError("emulated device: too much shared memory");
-    dynamic_memory = dynamic_.data();
+    const auto begin = reinterpret_cast<std::uintptr_t>(dynamic_.data());
+    dynamic_memory = dynamic_.data() + (128 - begin % 128) % 128;  // kernels rely on whole 128 bytes
+    gridDim = {static_cast<unsigned>(launch.grid.x), static_cast<unsigned>(launch.grid.y),
+               static_cast<unsigned>(launch.grid.z)};
     ++launches_;
     for (int z = 0; z < launch.grid.z; ++z) {
       for (int y = 0; y < launch.grid.y; ++y) {
@@ -113,7 +118,14 @@ bool add_kernel(const char* name, void (*run)(const void* args)) {
 
 void offer_emulated_device() {
   link_kernels();
-  substitute_device = [] { return std::static_pointer_cast<Device>(std::make_shared<EmulatedDevice>()); };
+  substitute_device = [] {
+    return std::static_pointer_cast<Device>(std::make_shared<EmulatedDevice>(false));
+  };
+}
+
+std::shared_ptr<Device> emulated_hopper() {
+  link_kernels(), link_hopper_kernels();
+  return std::make_shared<EmulatedDevice>(true);
 }
 
 }  // namespace ft::cuda

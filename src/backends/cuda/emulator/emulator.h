@@ -6,9 +6,16 @@
 // a thread.
 #pragma once
 
+#include <memory>
+
 namespace ft::cuda {
+
+class Device;
 
 /// From now on a backend made with --device kEmulatedDevice is on this device.
 void offer_emulated_device();
+
+/// The same with Hopper's copies and asynchronous products, without its clusters.
+std::shared_ptr<Device> emulated_hopper();
 
 }  // namespace ft::cuda

@@ -2,13 +2,14 @@
 #include "backends/cuda/emulator/fibers.h"
 
 #include <cstdlib>
+#include <stdexcept>
 #include <vector>
 
 #include "backends/fibre_context.h"
 
 namespace ft::cuda {
 
-Index threadIdx, blockIdx;
+Index threadIdx, blockIdx, gridDim;
 unsigned char* dynamic_memory = nullptr;
 
 namespace {
@@ -16,10 +17,18 @@ namespace {
 constexpr std::size_t kStackBytes = 64 << 10;
 constexpr int kMaxThreads = 1024;
 
+/// A barrier in shared memory (hopper.cuh): it opens when all have arrived and all bytes are there.
+struct CopyBarrier {
+  std::uint8_t count, pending, parity, unused;  // parity: of the phase that is not complete
+  std::int32_t bytes;
+};
+
 struct Fiber {
   FibreContext context{};
   bool done = false;
-  unsigned block_turn = 0, warp_turn = 0;  // barriers that it has come to
+  unsigned block_turn = 0, warp_turn = 0, part_turn = 0;  // barriers that it has come to
+  const CopyBarrier* awaited = nullptr;
+  unsigned parity = 0;  // of its phase
 };
 
 struct Warp {
@@ -33,8 +42,8 @@ struct Block {
   std::vector<Warp> warps{kMaxThreads / 32};
   std::vector<std::byte> stacks = std::vector<std::byte>(kStackBytes * kMaxThreads);
   FibreContext host{};
-  int threads = 0, live = 0, arrived = 0, now = 0;
-  unsigned turn = 0;
+  int threads = 0, live = 0, arrived = 0, part_arrived = 0, now = 0;
+  unsigned turn = 0, part_turn = 0;
   void (*run)(const void*) = nullptr;
   const void* args = nullptr;
 };
@@ -60,7 +69,14 @@ bool ready(Fiber& fiber, Warp& warp) {
   Block& b = block();
   if (b.arrived > 0 && b.arrived == b.live) b.arrived = 0, ++b.turn;
   if (warp.arrived > 0 && warp.arrived == warp.live) warp.arrived = 0, ++warp.turn;
-  return fiber.block_turn == b.turn && fiber.warp_turn == warp.turn;
+  if (fiber.awaited != nullptr && fiber.awaited->parity == fiber.parity) return false;
+  return fiber.block_turn == b.turn && fiber.warp_turn == warp.turn && fiber.part_turn <= b.part_turn;
+}
+
+CopyBarrier& copy_barrier(std::uint32_t at) { return *reinterpret_cast<CopyBarrier*>(dynamic_memory + at); }
+
+void open_if_complete(CopyBarrier& barrier) {
+  if (barrier.pending == 0 && barrier.bytes == 0) barrier.pending = barrier.count, barrier.parity ^= 1;
 }
 
 }  // namespace
@@ -85,14 +101,52 @@ std::uint32_t exchange(std::uint32_t own, int from) {
   return given[from];
 }
 
+void sync_first_256() {
+  Block& b = block();
+  ++b.fibers[static_cast<std::size_t>(b.now)].part_turn;
+  if (++b.part_arrived == 256) b.part_arrived = 0, ++b.part_turn;
+  leave();
+}
+
+void barrier_init(std::uint32_t b, std::uint32_t n) {
+  copy_barrier(b) = {static_cast<std::uint8_t>(n), static_cast<std::uint8_t>(n), 0, 0, 0};
+}
+
+void barrier_arrive(std::uint32_t b) { barrier_expect(b, 0); }
+
+void barrier_expect(std::uint32_t b, std::uint32_t n) {
+  CopyBarrier& barrier = copy_barrier(b);
+  if (barrier.pending == 0) throw std::logic_error("emulated device: one arrival too many at a barrier");
+  --barrier.pending, barrier.bytes += static_cast<std::int32_t>(n);
+  open_if_complete(barrier);
+}
+
+void barrier_wait(std::uint32_t b, std::uint32_t parity) {
+  Block& own = block();
+  Fiber& fiber = own.fibers[static_cast<std::size_t>(own.now)];
+  fiber.awaited = &copy_barrier(b), fiber.parity = parity;
+  if (fiber.awaited->parity == parity) leave();
+  fiber.awaited = nullptr;
+}
+
+void bulk_copy(std::uint32_t to, const void* from, std::uint32_t bytes, std::uint32_t barrier) {
+  if (bytes % 16 != 0 || to % 16 != 0 || reinterpret_cast<std::uintptr_t>(from) % 16 != 0)
+    throw std::logic_error("emulated device: a bulk copy that is not of whole 16 bytes");
+  std::memcpy(dynamic_memory + to, from, bytes);
+  CopyBarrier& done = copy_barrier(barrier);
+  done.bytes -= static_cast<std::int32_t>(bytes);
+  open_if_complete(done);
+}
+
 bool run_block(int threads, void (*run)(const void*), const void* args) {
   Block& b = block();
   b.threads = b.live = threads;
-  b.arrived = 0, b.turn = 0;
+  b.arrived = b.part_arrived = 0, b.turn = b.part_turn = 0;
   b.run = run, b.args = args;
   for (int i = 0; i < threads; ++i) {
     Fiber& fiber = b.fibers[static_cast<std::size_t>(i)];
-    fiber.done = false, fiber.block_turn = fiber.warp_turn = 0;
+    fiber.done = false, fiber.block_turn = fiber.warp_turn = fiber.part_turn = 0;
+    fiber.awaited = nullptr;
     prepare_fibre(fiber.context, {b.stacks.data() + kStackBytes * static_cast<std::size_t>(i), kStackBytes},
                   enter);
   }

@@ -1,6 +1,6 @@
-// The linear of many rows (prompts) for affine weights in groups of 64: a block has 128 outputs and 64 or 128
-// rows and walks over all of K, group by group, through stages in shared memory. The bits equal linear_codes'
-// (linear.cu): the same chains in eight slices, the slices added in order.
+// The linear of many rows (prompts) for affine weights in groups of 64 and 32: a block has 128 outputs and
+// 64 or 128 rows and walks over all of K, group by group, through stages in shared memory. The bits equal
+// linear_codes' (linear.cu): the same chains in eight slices, the slices added in order.
 #include "backends/cuda/kernels/product.cuh"
 
 namespace ft::cuda {
@@ -8,21 +8,24 @@ namespace ft::cuda {
 constexpr int kWarpTiles = 2;  // tiles of 16 outputs of a warp
 
 /// One group of a block: it has 16 * Columns rows, and a warp has half of them.
-template <int Bits, int Wide, int Columns>
+template <int Bits, int Group, int Wide, int Columns>
 struct GemmStage {
-  static constexpr int kRecord = record_bytes(Bits, kStreamedGroup, Wide), kRows = 16 * Columns;
-  static constexpr int kRecordPieces = kGemmTiles * kRecord / 16, kCodePieces = kRows * 4;
+  static constexpr int kRecord = record_bytes(Bits, Group, Wide), kRows = 16 * Columns;
+  static constexpr int kRowPieces = Group / 16;  // of 16 bytes
+  static constexpr int kRecordPieces = kGemmTiles * kRecord / 16, kCodePieces = kRows * kRowPieces;
   u8 records[kGemmTiles][kRecord];
-  u8 codes[kRows][64];
+  u8 codes[kRows][Group];
   float scales[kRows / 8][kScaleFloats];
 };
 
 /// A thread's copies of each group: where its pieces of 16 bytes begin, and the next group to copy.
 /// Tiles and rows beyond the last repeat the last ones; their sums are not used.
-template <int Bits, int Wide, int Columns>
+template <int Bits, int Group, int Wide, int Columns>
 struct GemmCopies {
-  using Stage = GemmStage<Bits, Wide, Columns>;
-  static constexpr int kRecords = (Stage::kRecordPieces + 255) / 256, kCodes = Stage::kCodePieces / 256;
+  using Stage = GemmStage<Bits, Group, Wide, Columns>;
+  static constexpr int kRowPieces = Stage::kRowPieces;
+  static constexpr int kRecords = (Stage::kRecordPieces + 255) / 256,
+                       kCodes = (Stage::kCodePieces + 255) / 256;
   u32 records[kRecords], codes[kCodes], scales;  // bytes
   int group;
   RecordWalk walk;
@@ -35,8 +38,8 @@ struct GemmCopies {
       records[i] = (u32)tile * (u32)p.groups * Stage::kRecord + (u32)(piece % of_tile * 16);
     }
     FT_UNROLL for (int i = 0; i < kCodes; i++) {
-      const int row = min_(row0 + own / 4 + 64 * i, p.rows - 1);
-      codes[i] = (u32)row * (u32)p.groups * 64 + (u32)(own % 4 * 16);
+      const int row = min_(row0 + own / kRowPieces + 256 / kRowPieces * i, p.rows - 1);
+      codes[i] = (u32)row * (u32)p.groups * Group + (u32)(own % kRowPieces * 16);
     }
     const int block = min_(row0 / 8 + own / 4, (p.rows - 1) / 8);
     scales = ((u32)block * (u32)p.groups * kScaleFloats + (u32)(own % 4 * 4)) * 4;
@@ -51,9 +54,11 @@ struct GemmCopies {
       if (own + 256 * i < Stage::kRecordPieces) copy_async(to + 4096 * i, from + records[i]);
     }
     to += kGemmTiles * Stage::kRecord;
-    FT_UNROLL for (int i = 0; i < kCodes; i++)
-        copy_async(to + 4096 * i, p.codes + (long long)group * 64 + codes[i]);
-    to += Stage::kRows * 64;
+    FT_UNROLL for (int i = 0; i < kCodes; i++) {
+      if (Stage::kCodePieces % 256 == 0 || own + 256 * i < Stage::kCodePieces)
+        copy_async(to + 4096 * i, p.codes + (long long)group * Group + codes[i]);
+    }
+    to += Stage::kRows * Group;
     if (own < Stage::kRows / 2) copy_async(to, (const u8*)p.scales + (long long)group * 64 + scales);
     group++;
     walk.step();
@@ -66,15 +71,18 @@ struct GemmSums {
 };
 
 /// acc += one group. The integers are accumulated on top of 1.5 * 2^23, so they are the low bits of a float.
-template <int Bits, int Wide, int Columns>
-FT_DEVICE void add_stage(const GemmStage<Bits, Wide, Columns>& stage, int first_tile, int first_column,
+template <int Bits, int Group, int Wide, int Columns>
+FT_DEVICE void add_stage(const GemmStage<Bits, Group, Wide, Columns>& stage, int first_tile, int first_column,
                          GemmSums<Columns>& acc) {
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
-  u32 a[kWarpTiles][2][4];
+  constexpr int kSteps = Group / 32;
+  u32 a[kWarpTiles][kSteps][4];
   float scale[kWarpTiles][2], bias[kWarpTiles][2];
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
     const u8* record = stage.records[first_tile + m];
-    if (Bits == 4) {
+    if constexpr (kSteps == 1) {
+      load_words<Bits, 1>(record, lane, a[m]);
+    } else if constexpr (Bits == 4) {
       split_halves(*(const uint4*)(record + lane * 16), a[m][0], a[m][1]);
     } else {
       FT_UNROLL for (int j = 0; j < 2; j++) {
@@ -82,17 +90,24 @@ FT_DEVICE void add_stage(const GemmStage<Bits, Wide, Columns>& stage, int first_
         a[m][j][0] = w.x, a[m][j][1] = w.y, a[m][j][2] = w.z, a[m][j][3] = w.w;
       }
     }
-    scale_of(record, 128 * Bits, Wide, quad, scale[m][0], bias[m][0]);
-    scale_of(record, 128 * Bits, Wide, quad + 8, scale[m][1], bias[m][1]);
+    scale_of(record, record_codes(Bits, Group), Wide, quad, scale[m][0], bias[m][0]);
+    scale_of(record, record_codes(Bits, Group), Wide, quad + 8, scale[m][1], bias[m][1]);
   }
   constexpr int kMagic = 0x4b400000;
   FT_UNROLL for (int n = 0; n < Columns; n++) {
-    const uint4 x = *(const uint4*)&stage.codes[8 * (first_column + n) + quad][t * 16];
+    const u8* const codes = &stage.codes[8 * (first_column + n) + quad][t * (Group / 4)];
+    uint4 x;
+    if constexpr (kSteps == 2) {
+      x = *(const uint4*)codes;
+    } else {
+      const uint2 half = *(const uint2*)codes;
+      x = make_uint4(half.x, half.y, 0, 0);
+    }
     const float4 s = *(const float4*)&stage.scales[first_column + n][t * 4];
     FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
       int dot[4] = {kMagic, kMagic, kMagic, kMagic};
       mma_bytes(dot, a[m][0][0], a[m][0][1], a[m][0][2], a[m][0][3], x.x, x.y);
-      mma_bytes(dot, a[m][1][0], a[m][1][1], a[m][1][2], a[m][1][3], x.z, x.w);
+      if constexpr (kSteps == 2) mma_bytes(dot, a[m][1][0], a[m][1][1], a[m][1][2], a[m][1][3], x.z, x.w);
       float* to = acc.of[m][n];
       FT_UNROLL for (int i = 0; i < 4; i++) {
         const float whole = float_of((u32)dot[i]) - 12582912.0f;
@@ -141,16 +156,16 @@ FT_DEVICE void add_slice(int slice, GemmSums<Columns>& acc, float4* totals) {
 
 // x: 16 * Columns rows; y: 128 outputs. Warp: (pair of tiles, half of the rows). Shared memory: sums of the
 // earlier slices, then the stages.
-template <int Bits, int Wide, int Columns>
+template <int Bits, int Group, int Wide, int Columns>
 FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
   const LinearArgs& p = args.linear;
-  using Stage = GemmStage<Bits, Wide, Columns>;
-  static_assert((int)sizeof(Stage) == gemm_stage_bytes(Bits, Wide, Stage::kRows));
+  using Stage = GemmStage<Bits, Group, Wide, Columns>;
+  static_assert((int)sizeof(Stage) == gemm_stage_bytes(Bits, Group, Wide, Stage::kRows));
   float4* totals = (float4*)memory + threadIdx.x;
   Stage* stages = (Stage*)(memory + gemm_sum_bytes(Stage::kRows));
   const int tile0 = (int)blockIdx.y * kGemmTiles, row0 = (int)blockIdx.x * Stage::kRows;
   const int own_tile = warp_of() % 4 * kWarpTiles, own_column = warp_of() / 4 * Columns;
-  GemmCopies<Bits, Wide, Columns> copies;
+  GemmCopies<Bits, Group, Wide, Columns> copies;
   copies.begin(p, tile0, row0);
   for (int i = 0; i < args.stages - 1; i++) {
     if (i < p.groups) copies.fill(p, stages[i]);
@@ -186,7 +201,13 @@ FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
   FT_KERNEL_SHARING(gemm_##Bits##_##Wide##_##Columns, GemmArgs, kGemmThreads, Blocks) { \
     FT_DYNAMIC(memory);                                                                 \
     begin_kernel();                                                                     \
-    gemm<Bits, Wide, Columns>(p, memory);                                               \
+    gemm<Bits, 64, Wide, Columns>(p, memory);                                           \
+  }
+#define FT_GEMM_32(Bits, Wide)                                                \
+  FT_KERNEL_SHARING(gemm_##Bits##_32_##Wide##_4, GemmArgs, kGemmThreads, 2) { \
+    FT_DYNAMIC(memory);                                                       \
+    begin_kernel();                                                           \
+    gemm<Bits, 32, Wide, 4>(p, memory);                                       \
   }
 
 namespace ft::cuda {
@@ -196,6 +217,10 @@ FT_GEMM(4, 0, 8, 1)
 FT_GEMM(4, 1, 4, 2)
 FT_GEMM(8, 0, 4, 2)
 FT_GEMM(8, 1, 4, 2)
+FT_GEMM_32(4, 0)
+FT_GEMM_32(4, 1)
+FT_GEMM_32(8, 0)
+FT_GEMM_32(8, 1)
 
 // ---- rows for the asynchronous matrix instruction ----
 
@@ -208,7 +233,7 @@ FT_KERNEL(swizzle_activations, SwizzleArgs, 256) {
             group = (int)blockIdx.x * 4 + lane_of() / 8;
   if (group >= p.groups || row / p.tile_rows * p.tile_rows >= p.rows) return;
   const int in_tile = row % p.tile_rows;
-  const long long stage = p.tile_rows * kSwizzledBytes;
+  const long long stage = p.tile_rows * swizzled_bytes(kStreamedGroup);
   u8* to = p.out + ((long long)(row / p.tile_rows) * p.groups + group) * stage;
   uint4 in[4], out[4];
   const bool live = row < p.rows;

@@ -1,8 +1,9 @@
-// Barriers that copies signal, and bulk copies into shared memory: sm_90 and later, not emulated.
+// Barriers that copies signal, and bulk copies into shared memory: sm_90 and later.
 #pragma once
 
 #include "backends/cuda/kernels/device.cuh"
 
+#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 namespace ft::cuda {
 
 FT_DEVICE u32 shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
@@ -39,4 +40,18 @@ FT_DEVICE void bulk_copy_once(u32 to, const void* from, u32 bytes, u32 barrier, 
       : "memory");
 }
 
+/// A policy of bulk_copy_once: what is read once does not stay in the cache.
+FT_DEVICE u64 read_once() {
+  u64 policy;
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+  return policy;
+}
+/// Copies may use the barriers that this thread has made.
+FT_DEVICE void publish_barriers() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+/// Copies of this thread see what earlier launches have written.
+FT_DEVICE void order_copies() { asm volatile("fence.proxy.async.global;" ::: "memory"); }
+/// Waits for threads 0 to 255 of the block.
+FT_DEVICE void sync_first_256() { asm volatile("bar.sync 1, 256;" ::: "memory"); }
+
 }  // namespace ft::cuda
+#endif

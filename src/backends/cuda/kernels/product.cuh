@@ -6,6 +6,14 @@
 
 namespace ft::cuda {
 
+/// Weights of the linears that are made for Hopper.
+template <int Bits, int Group, int Wide>
+struct StreamedWeights {
+  static constexpr int kBits = Bits, kGroup = Group, kWide = Wide, kSteps = Group / 32;
+  static constexpr int kCodes = record_codes(Bits, Group), kRecord = record_bytes(Bits, Group, Wide);
+  static constexpr int kScaleLines = kStreamedGroup / Group;  // times k: bytes of the scales of eight rows
+};
+
 /// Two steps' words: their low halves are one left operand, their high halves the next.
 FT_DEVICE void split_halves(uint4 w, u32 (&low)[4], u32 (&high)[4]) {
   constexpr u32 kLow = 0x0f0f0f0fu;

@@ -16,6 +16,7 @@ constexpr int kSmallFloatGroup = 32, kSmallFloatCodes = record_codes(4, kSmallFl
               kSmallFloatRecord = kSmallFloatCodes + kTileOutputs;
 constexpr int kStreamedGroup = 64;  // of the linears that are made for Hopper, whose weights have 4 bits
 constexpr int kStreamedRecord = record_bytes(4, kStreamedGroup, 0);
+constexpr int kShortGroup = 32;  // of those made for Hopper with 4 and 8 bits
 /// A group's codes of one row, and its scales of eight rows, take as many bytes.
 constexpr int kGroupBytes = kStreamedGroup, kGroupScaleBytes = kScaleFloats * 4;
 static_assert(kGroupBytes == kGroupScaleBytes);
@@ -29,14 +30,16 @@ constexpr int kStreamThreads = 320, kStreamSums = 2;  // kStreamSums: buffers of
 struct StreamLayout {
   int x, scales, sums, barriers, bytes;
 };
-/// Rows lie 64 bytes apart in banks.
-FT_ON_BOTH int stream_row_bytes(int k) { return k + 64; }
-FT_ON_BOTH StreamLayout stream_layout(const StreamArgs& p, int columns, int chunk) {
+/// Rows lie a group's codes apart in banks.
+FT_ON_BOTH int stream_row_bytes(int k, int group) {
+  return group == kStreamedGroup ? k + 64 : (k + 127) / 128 * 128 + group;
+}
+FT_ON_BOTH StreamLayout stream_layout(const StreamArgs& p, int columns, int chunk, int group, int record) {
   StreamLayout at{};
-  const int k = p.linear.groups * kStreamedGroup;  // a group's scales take as many bytes as its codes
-  at.x = p.stages * chunk * kSplitK * kStreamedRecord;
-  at.scales = at.x + p.linear.rows * stream_row_bytes(k);
-  at.sums = at.scales + columns * k;
+  const int k = p.linear.groups * group;
+  at.x = p.stages * chunk * kSplitK * record;
+  at.scales = at.x + p.linear.rows * stream_row_bytes(k, group);
+  at.sums = at.scales + columns * (group == kStreamedGroup ? k : p.linear.groups * kGroupScaleBytes);
   at.barriers = at.sums + kStreamSums * kSplitK * kWarpSumBytes * columns;
   at.bytes = at.barriers + kBarrierBytes * (2 * p.stages + 2 * kStreamSums + 1);
   return at;
@@ -72,28 +75,28 @@ FT_ON_BOTH SplitKLayout splitk_layout(const SplitKGemmArgs& p, int columns) {
 constexpr int kGemmThreads = 256, kGemmTiles = 8;  // tiles of 16 outputs of a block
 
 FT_ON_BOTH int gemm_sum_bytes(int rows) { return kGemmTiles * kTileOutputs * rows * 4; }
-FT_ON_BOTH int gemm_stage_bytes(int bits, int wide, int rows) {
-  return kGemmTiles * record_bytes(bits, kStreamedGroup, wide) + rows * kGroupBytes +
-         rows / 8 * kGroupScaleBytes;
+FT_ON_BOTH int gemm_stage_bytes(int bits, int group, int wide, int rows) {
+  return kGemmTiles * record_bytes(bits, group, wide) + rows * group + rows / 8 * kGroupScaleBytes;
 }
 
 // ---- sm90_gemm.cu: sums of the slices so far; stages of codes of rows, their scales, records; barriers ----
 
-constexpr int kAsyncThreads = 256, kAsyncTiles = 16;                // threads that multiply; tiles of a block
-constexpr int kAsyncCopiers = 128;                                  // threads that copy
-constexpr int kMaxAsyncRows = 96;                                   // of a block
-constexpr int kSwizzledBytes = kGroupBytes + kGroupScaleBytes / 8;  // of a row and group: codes, its scales
+constexpr int kAsyncThreads = 256, kAsyncTiles = 16;  // threads that multiply; tiles of a block
+constexpr int kAsyncCopiers = 128;                    // threads that copy
+constexpr int kMaxAsyncRows = 96;                     // of a block
+/// Of a row and group: its codes and scales.
+FT_ON_BOTH int swizzled_bytes(int group) { return group + kGroupScaleBytes / 8; }
 
 struct AsyncLayout {
   int scales, records, stage;  // in a stage; its bytes
   int sums, stages;            // bytes of the sums; number of stages
   int full, empty, bytes;
 };
-FT_ON_BOTH AsyncLayout async_layout(int rows) {
+FT_ON_BOTH AsyncLayout async_layout(int rows, int group, int record) {
   const int room = 226 << 10, most = 8;
   AsyncLayout at{};
-  at.scales = rows * kGroupBytes, at.records = rows * kSwizzledBytes;
-  at.stage = at.records + kAsyncTiles * kStreamedRecord, at.sums = kAsyncThreads * rows * 4;
+  at.scales = rows * group, at.records = rows * swizzled_bytes(group);
+  at.stage = at.records + kAsyncTiles * record, at.sums = kAsyncThreads * rows * 4;
   at.stages = (room - at.sums) / at.stage < most ? (room - at.sums) / at.stage : most;
   at.full = at.sums + at.stages * at.stage, at.empty = at.full + kBarrierBytes * at.stages;
   at.bytes = at.empty + kBarrierBytes * at.stages;

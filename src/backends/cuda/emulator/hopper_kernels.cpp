@@ -1,0 +1,16 @@
+// The kernels for Hopper as C++: the same text that NVRTC compiles for it.
+#include "backends/cuda/emulator/fibers.h"
+
+#pragma GCC diagnostic ignored "-Wcast-align"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // addends are read where they were
+
+#include "backends/cuda/kernels/hopper_linear.cu"
+#include "backends/cuda/kernels/hopper_linear_32.cu"
+#include "backends/cuda/kernels/sm90_gemm.cu"
+#include "backends/cuda/kernels/sm90_gemm_32.cu"
+
+namespace ft::cuda {
+
+void link_hopper_kernels() {}
+
+}  // namespace ft::cuda
