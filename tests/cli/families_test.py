@@ -226,6 +226,28 @@ class Llamas(FamilyTest):
         done = self.run_program("run", "--model", self.file, "-p", "x", "-n", "1")
         self.assertIn(b"rope_freqs.weight", done.stderr)
 
+    def test_a_vocabulary_of_scored_pieces(self):
+        self.prepare(GOLDEN / "llama" / "llama")
+        bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+        pieces = ["ab", "\u2581a", "\u2581ab", "abc", "\u2581", "a", "b", "c"]
+        texts = ["<unk>", "<s>", "</s>", *bytes_, *pieces]
+        texts += [f"t{i}" for i in range(len(texts), self.config["vocab_size"])]
+        kinds = [2, 3, 3, *[6] * 256, *[1] * (len(texts) - 259)]
+        self.tokenizer_keys = lambda: [
+            key("tokenizer.ggml.model", TEXT_KIND, "llama"), key("tokenizer.ggml.pre", TEXT_KIND, "default"),
+            key_list("tokenizer.ggml.tokens", TEXT_KIND, texts), key_list("tokenizer.ggml.token_type", WHOLE, kinds),
+            key_list("tokenizer.ggml.scores", FLOAT, [-float(i) for i in range(len(texts))]),
+            key("tokenizer.ggml.bos_token_id", WHOLE, 1), key("tokenizer.ggml.unknown_token_id", WHOLE, 0)]
+        rope = self.config["rope_parameters"]
+        self.write("llama", {"rope.freq_base": rope["rope_theta"]}, paired=True,
+                   divisors=divisors(rope, self.config["head_dim"]))
+        wanted = [texts.index(piece) for piece in ("\u2581ab", "\u2581ab", "c", "\u2581", "<0xC3>", "<0xA9>")]
+        for flags, first in (((), []), (("--special",), [1])):
+            done = self.run_program("tokenize", "--model", self.file, "--json", *flags, "ab abc \u00e9")
+            self.assertEqual(json.loads(done.stdout)["ids"], first + wanted, done.stderr)
+        done = self.run_program("tokenize", "--model", self.file, "--ids", ",".join(map(str, wanted)))
+        self.assertEqual(done.stdout.decode().rstrip("\n"), "ab abc \u00e9")
+
     def test_qwens_have_their_rows_in_order(self):
         self.prepare(GOLDEN / "llama" / "qwen2", use_sliding_window=False)
         self.write("qwen2", {"rope.freq_base": 1e4, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
