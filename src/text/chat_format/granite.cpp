@@ -15,7 +15,9 @@ constexpr std::string_view kGraniteOpenings[] = {kGraniteCall, "<tool_call>"};
 constexpr std::string_view kThinkOpen = "<think>", kResponseOpen = "<response>";
 constexpr ReasoningTags kGraniteReasoning = {kThinkOpen, "</think>",    "\n<response>",
                                              {},         kResponseOpen, "</response>"};
-constexpr std::string_view kGraniteSpecialTokens[] = {kGraniteCall};
+constexpr std::string_view kGraniteSpecialTokens[] = {kGraniteCall, kGraniteReasoning.open,
+                                                      kGraniteReasoning.close, kGraniteReasoning.content_open,
+                                                      kGraniteReasoning.content_close};
 constexpr CallMarks kGraniteMarks = {kGraniteOpenings, {}, {}};
 
 std::unique_ptr<ToolParser> granite_make_parser(ToolSchemas schemas) {
