@@ -1,6 +1,7 @@
-// Merges of a SentencePiece vocabulary. A GGUF file of such a tokenizer (Llama 2, Mistral 7B) has a score for
-// each piece and no merges: the neighbours whose union has the highest score are joined first. A tokenizer.json
-// lists them in that order. Source: convert_slow_tokenizer.py of transformers. Cost: pieces times their length.
+// Merges of a SentencePiece vocabulary. A GGUF file of such a tokenizer (Llama 2, Mistral 7B) has a score
+// for each piece and no merges: the neighbours whose union has the highest score are joined first. A
+// tokenizer.json lists them in that order. Source: convert_slow_tokenizer.py of transformers. Cost:
+// pieces times their length.
 #pragma once
 
 #include <cstdint>
