@@ -10,7 +10,7 @@ float32.
 `smollm3`     layers without rope, which slide, tied head
 `mistral`     a window in every layer, head_dim 24, untied head
 `granite`     four multipliers, tied head
-`ministral3`  inside a config of mistral3 with a tower's keys, YaRN with mscale, a gain from position 512 on
+`ministral3`  inside a config of mistral3 with a tower's keys, YaRN with mscale, queries gain every 40 positions
 Tensors are in bf16, f16 and f32.
 """
 
@@ -70,8 +70,8 @@ MODELS = {
         "hidden_size": 56, "intermediate_size": 88, "num_hidden_layers": 4, "num_attention_heads": 6,
         "num_key_value_heads": 3, "head_dim": 24, "sliding_window": None, "tie_word_embeddings": False,
         "rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6, "factor": 4.0,
-                            "original_max_position_embeddings": 512, "beta_fast": 32.0, "beta_slow": 1.0,
-                            "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.1}}),
+                            "original_max_position_embeddings": 40, "beta_fast": 32.0, "beta_slow": 1.0,
+                            "mscale": 1.0, "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.3}}),
 }
 
 

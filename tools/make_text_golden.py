@@ -2,15 +2,21 @@
 """Golden files of text/: token ids and rendered templates as transformers gives them.
 
     .venv/bin/python tools/make_text_golden.py        writes tests/golden/text/{tokenizer,templates}.json
+    .venv/bin/python tools/make_text_golden.py --published FOLDER
+        writes FOLDER/templates.json for the .jinja files there, which
+        FORETOKEN_TEMPLATES=FOLDER text_tests --gtest_filter='*PublishedTemplates' compares
 
 Deterministic: a fixed seed and files of this repository. Texts of the tokenizer are stored as UTF-8 with the ids as one
 string of numbers; templates as their source, conversations, and the rendering or null where transformers refuses.
 """
 
+import datetime
+import hashlib
 import json
 import pathlib
 import random
 import re
+import sys
 
 import jinja2
 import transformers
@@ -160,6 +166,52 @@ def template_golden():
     return cases
 
 
+def is_prepared(source, messages, kwargs):
+    """The program changes such messages on purpose before it renders them (src/text/chat_format/)."""
+    calls = any("tool_calls" in message for message in messages)
+    if "[TOOL_CALLS]" in source:  # ids of nine letters, one text of a role at a time
+        return calls or has_neighbours(messages)
+    if "<|channel|>" in source:  # without thinking the least effort; parts of a text are joined
+        return kwargs.get("enable_thinking") is False or any(isinstance(m["content"], list) for m in messages)
+    return "<|tool_call|>" in source and "tool_calls" not in source and calls
+
+
+def as_named(source, kwargs):
+    """Granite's variable has another name, which the program sets too."""
+    if "<response>" not in source or "enable_thinking" not in kwargs:
+        return kwargs
+    return {**kwargs, "thinking": kwargs["enable_thinking"]}
+
+
+def published_golden(folder):
+    """Renderings of every .jinja file of a folder, on the day 1970-01-01, as the test has it."""
+    class FirstDay(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return cls(1970, 1, 1, tzinfo=tz)
+
+    transformers.utils.chat_template_utils.datetime = FirstDay
+    cases = []
+    for path in sorted(folder.glob("*.jinja")):
+        source = path.read_text()
+        print(hashlib.sha256(source.encode()).hexdigest()[:16], path.name)
+        for index, messages in enumerate(conversations()):
+            for tools in [None, weather_tools()]:
+                cases += [{"template": path.name, "messages": index, "tools": tools is not None, "kwargs": kwargs,
+                           "rendered": rendering(source, messages, tools, as_named(source, kwargs))}
+                          for kwargs in variants() if not is_prepared(source, messages, kwargs)]
+    return cases
+
+
+def write_renderings(rendered):
+    texts = list(dict.fromkeys(case["rendered"] for case in rendered if case["rendered"] is not None))
+    for case in rendered:
+        case["rendered"] = None if case["rendered"] is None else texts.index(case["rendered"])
+    write("templates.json", "*.jinja rendered by transformers; "
+          "messages: index of conversations; rendered: index of texts, null: refused",
+          rendered, conversations=conversations(), tools=weather_tools(), texts=texts)
+
+
 def write(name, about, cases, **shared):
     head = {"about": about, "made_by": "tools/make_text_golden.py", "transformers": transformers.__version__,
             "tokenizers": __import__("tokenizers").__version__, "jinja2": jinja2.__version__, "seed": SEED, **shared}
@@ -170,12 +222,10 @@ def write(name, about, cases, **shared):
 
 
 if __name__ == "__main__":
-    write("tokenizer.json", "[text, ids] or [text, ids, what the ids decode to]; text null: only decoded",
-          tokenizer_golden())
-    rendered = template_golden()
-    texts = list(dict.fromkeys(case["rendered"] for case in rendered if case["rendered"] is not None))
-    for case in rendered:
-        case["rendered"] = None if case["rendered"] is None else texts.index(case["rendered"])
-    write("templates.json", "templates/*.jinja rendered by transformers; "
-          "messages: index of conversations; rendered: index of texts, null: refused",
-          rendered, conversations=conversations(), tools=weather_tools(), texts=texts)
+    if sys.argv[1:2] == ["--published"]:
+        OUT = pathlib.Path(sys.argv[2])
+        write_renderings(published_golden(OUT))
+    else:
+        write("tokenizer.json", "[text, ids] or [text, ids, what the ids decode to]; text null: only decoded",
+              tokenizer_golden())
+        write_renderings(template_golden())

@@ -170,6 +170,7 @@ struct AttendShape {
   bool causal = true, gated = false;
   float scale = 1;  // times 1 / sqrt(head_dim)
   bool sinks = false;
+  int gain_span = 0;  // positions of each of three gains; 0: none
 };
 
 inline InstructionProgram attend_program(RandomWeights& random, const AttendShape& shape) {
@@ -187,6 +188,7 @@ inline InstructionProgram attend_program(RandomWeights& random, const AttendShap
   attend.heads = shape.heads, attend.kv_heads = shape.kv_heads, attend.head_dim = shape.head_dim;
   attend.rotary = shape.rotary, attend.sliding_window = shape.window, attend.v_norm = shape.window > 0;
   attend.causal = shape.causal, attend.gated = shape.gated;
+  if (shape.gain_span > 0) attend.gains = {1, 1.5F, 2.25F}, attend.gain_span = shape.gain_span;
   if (shape.sinks) attend.sinks = random.plain(Format::kBf16, 1, shape.heads, 3);
   for (int j = 0; j < shape.rotary / 2; ++j)
     attend.inverse_frequencies.push_back(

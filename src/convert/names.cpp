@@ -12,9 +12,9 @@ namespace {
 constexpr std::string_view kTowers[] = {"visual.",       "vision_tower.",   "audio_tower.",
                                         "embed_vision.", "embed_audio.",    "multi_modal_projector.",
                                         "vision_model.", "vision_embedder."};
-constexpr std::string_view kSmall[] = {".in_proj_a.weight",          ".in_proj_b.weight",
-                                       ".in_proj_ba.weight",         ".mlp.gate.weight",
-                                       ".shared_expert_gate.weight", ".router.proj.weight"};
+constexpr std::string_view kSmall[] = {
+    ".in_proj_a.weight",          ".in_proj_b.weight",   ".in_proj_ba.weight", ".mlp.gate.weight",
+    ".shared_expert_gate.weight", ".router.proj.weight", ".mlp.router.weight"};
 constexpr std::string_view kEmbeddings[] = {"embed_tokens.weight", "embed_tokens_per_layer.weight",
                                             "lm_head.weight"};
 
@@ -31,10 +31,6 @@ bool begins_a_tower(std::string_view name) {
 
 Result<const ConversionNames*> find_names(const std::string& model_type, const std::string& origin) {
   const Family* family = find_family(model_type);
-  if (family != nullptr && family->conversion.experts.empty()) {  // its stacks of experts have no place
-    return Error{Code::kUnsupported, origin + ": model_type: found " + format::in_quotes(model_type) +
-                                         ", which is not converted: its published files run as they are"};
-  }
   if (family != nullptr) return &family->conversion;
   std::string types;
   for (const Family* one : families()) {

@@ -129,11 +129,24 @@ class Planner {
     return {};
   }
 
+  /// gpt-oss was trained with the codes of its experts: as many bits would only add error, unless a rule of
+  /// the recipe names them.
+  bool keeps_its_codes(const format::MatrixSource& matrix, const std::string& name, TensorKind kind) const {
+    if (!names_.paired_experts || matrix.plain()) return false;
+    const std::string module = name.substr(0, name.size() - kWeight.size());
+    const auto named = [&](const Rule& rule) { return std::regex_search(module, rule.match); };
+    if (std::ranges::any_of(recipe_.rules, named)) return false;
+    const auto codes = mlx_codes(matrix);
+    const auto chosen = choose_format(recipe_, module, kind, matrix.cols());
+    return codes && chosen && chosen->bits >= codes->q.bits;
+  }
+
   Status matrix(const SourceTensor& tensor, std::string name, TensorKind kind,
                 std::vector<OutputTensor>& to) {
     if (recipe_.keeps_codes) return import(tensor, std::move(name), to);
     if (tensor.matrix == nullptr || !name.ends_with(kWeight)) return keep(tensor, std::move(name), to);
-    if (const auto codes = mlx_codes(*tensor.matrix); codes && codes->q.bits < 8) {
+    if (keeps_its_codes(*tensor.matrix, name, kind)) return import(tensor, std::move(name), to);
+    if (const auto codes = mlx_codes(*tensor.matrix); codes && codes->q.bits < 8 && !names_.paired_experts) {
       return Error{Code::kUnsupported,
                    source_.directory + ": " + tensor.name + " has codes of " + std::to_string(codes->q.bits) +
                        " bits; new ones would add as much error again: keep them with foretoken convert"};

@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "convert/foreign/modules.h"
+#include "convert/paired_experts.h"
 #include "format/key_reader.h"
 #include "models/blocks/limits.h"
 #include "models/family.h"
@@ -115,6 +116,8 @@ Result<Source> open_source(const std::string& path, bool float32_scales) {
       entry.matrix = format::plain_matrix(tensor);
     source.tensors.push_back(std::move(entry));
   }
+  if (family != nullptr && family->conversion.paired_experts)
+    FT_TRY(divide_paired_experts(opened, source.tensors));
   return source;
 }
 

@@ -46,6 +46,7 @@ struct ConversionNames {
   bool inside_experts = false;                 // that module is inside "experts.", not in its place
   std::span<const std::string_view> one_less;  // ends of norms that are stored less 1; MLX adds it
   bool plain_router = false;                   // mlp.gate is never quantised
+  bool paired_experts = false;                 // rows of gate and up take turns (convert/paired_experts.h)
 };
 
 struct Family {

@@ -94,7 +94,7 @@ Result<Model> load_gguf(const std::string& path, const LoadOptions& options) {
                     "foretoken convert {} OUT",
                     path, path)};
   }
-  FT_ASSIGN(gguf::ModelFile file, gguf::open_model(path));
+  FT_ASSIGN(gguf::ModelFile file, gguf::open_model(path, options.gguf_scale_bits == 32));
   FT_ASSIGN(const FamilyMatch match, read_config(file.config));
   return build_model(format::gguf_model_name(path), match, std::move(file.checkpoint), options);
 }

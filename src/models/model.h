@@ -95,6 +95,9 @@ struct LoadOptions {
   /// -1: like the target, 4 if its matrices have less than 6 bits on average, otherwise 8
   /// (docs/decisions/013). Fewer bits make drafts faster and leave answers unchanged.
   int draft_bits = -1;
+  /// Of the scales and biases of a GGUF file's K types: 32, which decode to the file's values, or 16, which
+  /// take less memory and move each scale by up to 0.05%.
+  int gguf_scale_bits = 32;
   /// Drafters in separate folders; each name once.
   std::vector<DraftFolder> drafters = {};
   /// A folder with a grafted MTP head: mtp.safetensors in place of the model's own, and config.json, whose

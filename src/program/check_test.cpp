@@ -107,6 +107,9 @@ TEST(Check, SinksAndBiasesHaveTheShapesOfTheirHeadsAndExperts) {
   EXPECT_EQ(refused([](Attention&, MoeMlp&) {}), "");
   EXPECT_EQ(refused([](Attention& op, MoeMlp&) { op.sinks = weight(1, 2); }),
             "program: instruction 3 (attend): w is 1x2, expected 1 values");
+  EXPECT_EQ(refused([](Attention& op, MoeMlp&) { op.gains = {1, 2}, op.gain_span = 4; }), "");
+  EXPECT_EQ(refused([](Attention& op, MoeMlp&) { op.gains = {1}; }),
+            "program: instruction 3 (attend): has gains of queries for no positions");
   EXPECT_EQ(refused([](Attention&, MoeMlp& op) { op.down_bias = weight(2, 7); }),
             "program: instruction 4 (experts): w is 2x7, expected 16 values");
   EXPECT_EQ(refused([](Attention&, MoeMlp& op) { op.up_bias = {}; }),

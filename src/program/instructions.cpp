@@ -101,6 +101,7 @@ void Attention::describe(Describer& d) const {
             "needs one axis for each frequency");
   d.require(std::ranges::all_of(frequency_axes, [](std::uint8_t axis) { return axis < 3; }),
             "has a fourth axis");
+  d.require(gains.empty() || gain_span > 0, "has gains of queries for no positions");
   d.require(!transient || (!causal && !shared), "takes turns in a cache that other steps read");
   d.require(sliding_window >= 0, "wrong window");
   if (!q_norm.empty()) d.vector(q_norm, head_dim);
@@ -112,6 +113,7 @@ void Attention::describe(Describer& d) const {
   d.note(fmt::format("{} heads, {} key-value heads of {}, {} rotated, cache {}", heads, kv_heads, head_dim,
                      rotary, cache));
   if (!frequency_axes.empty()) d.note("on axes");
+  if (!gains.empty()) d.note(fmt::format("queries gain every {} positions", gain_span));
   if (shared) d.note("shared");
   if (transient) d.note("transient");
   if (v_norm) d.note("values normalised");

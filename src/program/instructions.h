@@ -4,6 +4,8 @@
 // here, its describe() in instructions.cpp, its name in FT_INSTRUCTIONS, and one file in each backend.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -151,6 +153,10 @@ struct Attention {
   /// position turns all of them.
   std::vector<std::uint8_t> frequency_axes = {};
   float rotary_scale = 1;  // multiplies cos and sin (YaRN)
+  /// The query at position p is multiplied by gains[p / gain_span] after its rotation, beyond the last by the
+  /// last (Ministral 3's temperature). Empty: by none.
+  std::vector<float> gains = {};
+  std::int64_t gain_span = 0;
   float eps = 0, scale = 0;
   bool gated = false;
   int sliding_window = 0;  // a row sees the last `sliding_window` positions, its own among them; 0: all
@@ -161,6 +167,11 @@ struct Attention {
   int cache = 0;  // set by the builder unless `shared`
   Row out;
   int out_width() const { return heads * head_dim; }
+  float gain_at(std::int64_t position) const {
+    if (gains.empty()) return 1;
+    return gains[static_cast<std::size_t>(
+        std::min(position / gain_span, static_cast<std::int64_t>(gains.size()) - 1))];
+  }
   void keep_state(StateLayout& layout);
   void describe(Describer& d) const;
 };

@@ -36,6 +36,7 @@ constexpr Entry kFormats[] = {
     {&kMistralThinkingFormat, is_mistral_thinking_template},
     {&kMistralFormat, is_mistral_template},
     {&kMistralListFormat, is_mistral_list_template},
+    {&kGraniteThinkingFormat, is_granite_thinking_template},
     {&kGraniteFormat, is_granite_template},
 };
 

@@ -26,6 +26,8 @@ struct ReasoningTags {
   std::string_view gap;  // between `close` and the content
   /// The start of the content where no reasoning precedes it; a prompt may end with it.
   std::string_view header = {};
+  /// Around the content after a reasoning; not shown. The model may leave them out.
+  std::string_view content_open = {}, content_close = {};
 };
 
 /// A function that the model may call. The references are of the request's tools.

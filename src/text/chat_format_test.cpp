@@ -1,6 +1,7 @@
 // A chat format that no model has, through all code that reads tags: only the format's file knows its tags.
 #include "text/chat_format.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
@@ -147,6 +148,21 @@ TEST(ChatFormat, IsChosenByTheNamesOfAFamilyAndByTheTemplate) {
   EXPECT_EQ(chosen(other, "<tool_call>\n<function="), kPlainFormat.name);
   EXPECT_EQ(kQwen35FormatWithoutGrammar.calls.body, nullptr);
   EXPECT_EQ(kHermesFormat.reasoning.close, kQwen35Format.reasoning.close);
+}
+
+/// A tokenizer may call a tag special. Then it would be left out before its parser sees it.
+TEST(ChatFormat, TagsArePartOfTheTextThoughTheyAreSpecialTokens) {
+  for (const char* name :
+       {"qwen3_5", "hermes", "glm4_moe", "mistral with reasoning", "granite with reasoning"}) {
+    const ChatFormat* const format = find_chat_format(name);
+    ASSERT_NE(format, nullptr) << name;
+    for (const std::string_view tag : {format->reasoning.open, format->reasoning.close, format->calls.begin,
+                                       format->calls.end, format->reasoning.content_open}) {
+      EXPECT_TRUE(tag.empty() ||
+                  std::ranges::find(format->special_tokens, tag) != format->special_tokens.end())
+          << name << " " << tag;
+    }
+  }
 }
 
 }  // namespace

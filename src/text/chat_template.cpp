@@ -9,6 +9,7 @@
 
 #include "base/heavy_work.h"
 #include "base/json.h"
+#include "text/chat_format/granite.h"
 #include "text/chat_format/harmony.h"
 #include "text/chat_format/harmony_messages.h"
 #include "text/chat_format/mistral.h"
@@ -185,6 +186,8 @@ using Preparation = void (*)(Json& context);
 /// What a template needs beyond prepared(); null: nothing.
 Preparation preparation_of(std::string_view source) {
   if (is_harmony_template(source)) return prepare_harmony;
+  if (is_granite_template(source))
+    return source.find("tool_calls") == std::string_view::npos ? prepare_granite_calls : prepare_granite;
   return is_mistral_list_template(source) ? prepare_mistral : nullptr;
 }
 

@@ -1,5 +1,6 @@
 #include "text/chat_template.h"
 
+#include <cstdlib>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
@@ -217,15 +218,14 @@ TEST(ChatTemplate, RendersTheModelsGoldenConversations) {
   }
 }
 
-TEST(ChatTemplate, AgreesWithTransformersOnEveryGoldenRendering) {
-  const Json file = golden("templates.json");
+/// `folder` holds the templates that the file names.
+void expect_renderings(const Json& file, const std::string& folder) {
   std::map<std::string, ChatTemplate> loaded;
   for (const Json& one : file["cases"]) {
     const std::string name =
         one.contains("template") ? one["template"].get<std::string>() : one["source"].get<std::string>();
     if (!loaded.contains(name)) {
-      const std::string path =
-          name == "tiny" ? kModel + "/chat_template.jinja" : "tests/golden/text/templates/" + name;
+      const std::string path = name == "tiny" ? kModel + "/chat_template.jinja" : folder + "/" + name;
       auto chat = ChatTemplate::from_source(one.contains("source") ? name : text_of(path),
                                             R"({"eos_token":"<|im_end|>"})");
       ASSERT_TRUE(chat.ok()) << name << chat.error().message;
@@ -242,6 +242,18 @@ TEST(ChatTemplate, AgreesWithTransformersOnEveryGoldenRendering) {
     }
   }
   EXPECT_GE(file["cases"].size(), 500u);
+}
+
+TEST(ChatTemplate, AgreesWithTransformersOnEveryGoldenRendering) {
+  expect_renderings(golden("templates.json"), "tests/golden/text/templates");
+}
+
+/// Templates of published models, which are not part of this project; made by
+/// tools/make_text_golden.py --published FOLDER.
+TEST(ChatTemplate, AgreesWithTransformersOnPublishedTemplates) {
+  const char* const folder = std::getenv("FORETOKEN_TEMPLATES");
+  if (folder == nullptr) GTEST_SKIP() << "FORETOKEN_TEMPLATES names no folder: nothing was compared";
+  expect_renderings(Json::parse(text_of(std::string(folder) + "/templates.json")), folder);
 }
 
 TEST(ChatTemplate, PreparesWhatApisAcceptAndTemplatesRefuse) {

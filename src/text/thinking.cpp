@@ -57,14 +57,10 @@ bool ThinkingSplitter::step(Piece& piece, bool last) {
       return step_start(piece, last);
     case State::kReasoning:
       return step_reasoning(piece, last);
-    case State::kGap: {
-      const size_t text = held_.find_first_not_of('\n');
-      held_.erase(0, text);
-      if (!held_.empty()) {
-        state_ = State::kContent;
-      }
-      return !held_.empty();
-    }
+    case State::kGap:
+      return step_gap(last);
+    case State::kWrapped:
+      return step_wrapped(piece, last);
     case State::kContent:
       piece.content += std::exchange(held_, {});
       return false;
@@ -123,6 +119,47 @@ bool ThinkingSplitter::step_reasoning(Piece& piece, bool last) {
   }
   held_.erase(0, from);
   return more && !held_.empty();
+}
+
+bool ThinkingSplitter::step_gap(bool last) {
+  held_.erase(0, held_.find_first_not_of('\n'));
+  if (held_.empty()) {
+    return false;
+  }
+  const std::string_view open = format_->reasoning.content_open;
+  const TagMatch tag = open.empty() ? TagMatch{} : match_tag(held_, open, {});
+  if (tag.kind == TagMatch::kPartial && !last) {
+    return false;
+  }
+  state_ = State::kContent;
+  if (tag.kind == TagMatch::kFull) {
+    held_.erase(0, tag.size);
+    held_.erase(0, held_.find_first_not_of('\n'));
+    state_ = State::kWrapped;
+  }
+  return !held_.empty();
+}
+
+bool ThinkingSplitter::step_wrapped(Piece& piece, bool last) {
+  const std::string_view close = format_->reasoning.content_close;
+  size_t from = 0;
+  while (from < held_.size()) {
+    const size_t begin = std::min(held_.find(close.front(), from), held_.size());
+    piece.content.append(held_, from, begin - from);
+    from = begin;
+    const TagMatch tag = match_tag(std::string_view(held_).substr(from), close, {});
+    if (tag.kind == TagMatch::kFull) {
+      held_.erase(0, from + tag.size);
+      state_ = State::kContent;
+      return !held_.empty();
+    }
+    if (from == held_.size() || (tag.kind == TagMatch::kPartial && !last)) {
+      break;
+    }
+    piece.content += held_[from++];
+  }
+  held_.erase(0, from);
+  return false;
 }
 
 /// Emits `text` without its trailing newlines, which are held, and drops newlines before the first other

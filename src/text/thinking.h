@@ -1,8 +1,8 @@
 // ThinkingSplitter: divides an answer into reasoning and content at the tags of its chat format. The opening
 // tag may be in the prompt already; the closing tag ends the reasoning. Rules: newlines at both ends of the
-// reasoning and directly after the closing tag are dropped; the opening tag counts only at the very start of
-// an answer; a text that ends inside the reasoning has no content; a tool call ends an unclosed reasoning, if
-// asked. Every split of the text gives the same result.
+// reasoning and directly after the closing tag are dropped, and so are tags around the content after it; the
+// opening tag counts only at the very start of an answer; a text that ends inside the reasoning has no
+// content; a tool call ends an unclosed reasoning, if asked. Every split of the text gives the same result.
 // Owner: one answer. Thread: one. Cost: O(bytes), amortised; holds a tag's bytes at most (and counts
 // newlines). No errors.
 #pragma once
@@ -43,11 +43,13 @@ class ThinkingSplitter {
   bool begun() const { return state_ != State::kStart; }
 
  private:
-  enum class State { kStart, kReasoning, kGap, kContent };
+  enum class State { kStart, kReasoning, kGap, kWrapped, kContent };  // kWrapped: content_close may come
 
   bool step(Piece& piece, bool last);
   bool step_start(Piece& piece, bool last);
   bool step_reasoning(Piece& piece, bool last);
+  bool step_gap(bool last);
+  bool step_wrapped(Piece& piece, bool last);
   void add_reasoning(std::string_view text, Piece& piece);
 
   const ChatFormat* format_;

@@ -72,17 +72,57 @@ def as_f32(entry):
     return shape, values
 
 
+def with_fused(tensors):
+    """q, k and v of a layer as one tensor, as converters write them on request."""
+    by_name = {name: rest for name, *rest in tensors}
+    fused = []
+    for name, *rest in tensors:
+        before, middle, leaf = name.partition("attn_")
+        if not middle or leaf.split(".")[0] not in ("q", "k", "v"):
+            fused.append((name, *rest))
+        elif leaf.startswith("q."):
+            parts = [as_kind(by_name[f"{before}attn_{one}.{leaf[2:]}"]) for one in "qkv"]
+            rows = sum(shape[0] for shape, _ in parts)
+            content = b"".join(content for _, content in parts)
+            fused.append((f"{before}attn_qkv.{leaf[2:]}", 0, (rows, *parts[0][0][1:]), content))
+    return fused
+
+
+def as_kind(entry):
+    """(shape, float32) of a tensor of the file."""
+    kind, shape, content = entry
+    if kind == TYPES["F32"]:
+        return shape, content
+    dtype = {number: name for name, number in TYPES.items()}[kind]
+    return shape, array.array("f", as_f32((dtype, shape, content))[1]).tobytes()
+
+
+def divisors(rope, head_dim):
+    """The factors of Llama 3's rotation, as llama.cpp's converter writes them."""
+    low, high, factor = rope["low_freq_factor"], rope["high_freq_factor"], rope["factor"]
+    out = []
+    for j in range(head_dim // 2):
+        waves = rope["original_max_position_embeddings"] * rope["rope_theta"] ** (-2 * j / head_dim) / (2 * math.pi)
+        smooth = min(1, max(0, (waves - low) / (high - low)))
+        out.append(1 / ((1 - smooth) / factor + smooth))
+    return out
+
+
 class FamilyTest(ConvertTest):
     def prepare(self, folder, **changes):
         """The checkpoint with another config, and with a tokenizer that `score` can load."""
         self.config = json.loads((folder / "config.json").read_text())
+        nested = self.config.get("text_config")
+        if nested:
+            self.config = {**nested, "architectures": ["TextForCausalLM"]}
         for name, value in changes.items():
             if value is None:
                 self.config.pop(name, None)
             else:
                 self.config[name] = value
         layers = self.config["num_hidden_layers"] + self.config.get("num_nextn_predict_layers", 0)
-        tensors = read_safetensors(folder / "model.safetensors")
+        tensors = {name.replace("model.language_model.", "model."): entry
+                   for name, entry in read_safetensors(folder / "model.safetensors").items()}
         self.tensors = {name: entry for name, entry in tensors.items()
                         if not name.startswith("model.layers.") or int(name.split(".")[2]) < layers}
         write_safetensors(self.source / "model.safetensors", self.tensors, {"format": "pt"})
@@ -124,7 +164,8 @@ class FamilyTest(ConvertTest):
             shape = shape[1:]
         return own, 0, shape, array.array("f", values).tobytes()
 
-    def write(self, architecture, keys, *, paired=False, norm="ffn_norm.weight", shifted=False):
+    def write(self, architecture, keys, *, paired=False, norm="ffn_norm.weight", shifted=False, fused=False,
+              divisors=()):
         config, self.shifted = self.config, shifted
         self.layer_names = {**LAYER, "post_attention_layernorm.weight": norm}
         heads = config["num_attention_heads"]
@@ -139,8 +180,10 @@ class FamilyTest(ConvertTest):
         kinds = {int: WHOLE, float: FLOAT, bool: BOOL, str: TEXT_KIND}
         metadata += [key(f"{architecture}.{name}", kinds[type(value)], value) for name, value in keys.items()]
         self.file = self.folder / "odd.gguf"
-        write_file(self.file, metadata + self.tokenizer_keys(),
-                   [self.tensor(name, entry, paired) for name, entry in stacked(self.tensors).items()])
+        tensors = [self.tensor(name, entry, paired) for name, entry in stacked(self.tensors).items()]
+        if divisors:
+            tensors.append(("rope_freqs.weight", 0, (len(divisors),), array.array("f", divisors).tobytes()))
+        write_file(self.file, metadata + self.tokenizer_keys(), with_fused(tensors) if fused else tensors)
 
     def expect_like_the_folder(self, places=7):
         for ours, theirs in zip(self.positions(self.file), self.positions(self.source), strict=True):
@@ -162,6 +205,48 @@ class Llamas(FamilyTest):
         self.write("granite", {"rope.freq_base": 1e4, "embedding_scale": 1.3, "residual_scale": 0.9, "logit_scale": 1.5,
                                "attention.scale": 0.35}, paired=True)
         self.expect_like_the_folder(places=4)  # the multipliers are float32 here
+
+    def test_ministral_keeps_its_temperature(self):
+        self.prepare(GOLDEN / "llama" / "ministral3")
+        self.write("mistral3", {
+            "rope.freq_base": 1e6, "rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+            "rope.scaling.original_context_length": 40, "rope.scaling.yarn_beta_fast": 32.0,
+            "rope.scaling.yarn_beta_slow": 1.0, "rope.scaling.yarn_log_multiplier": 1.0,
+            "attention.temperature_scale": 0.3}, paired=True)
+        self.expect_like_the_folder(places=5)  # beta is float32 here
+
+    def test_fused_projections_and_stretched_rotations(self):
+        self.prepare(GOLDEN / "llama" / "llama")
+        rope = self.config["rope_parameters"]
+        self.write("llama", {"rope.freq_base": rope["rope_theta"]}, paired=True, fused=True,
+                   divisors=divisors(rope, self.config["head_dim"]))
+        self.expect_like_the_folder(places=5)
+        self.write("llama", {"rope.freq_base": rope["rope_theta"]}, paired=True,
+                   divisors=[1.0, 2.0, 3.0] + 7 * [9.0])
+        done = self.run_program("run", "--model", self.file, "-p", "x", "-n", "1")
+        self.assertIn(b"rope_freqs.weight", done.stderr)
+
+    def test_a_vocabulary_of_scored_pieces(self):
+        self.prepare(GOLDEN / "llama" / "llama")
+        bytes_ = [f"<0x{byte:02X}>" for byte in range(256)]
+        pieces = ["ab", "\u2581a", "\u2581ab", "abc", "\u2581", "a", "b", "c"]
+        texts = ["<unk>", "<s>", "</s>", *bytes_, *pieces]
+        texts += [f"t{i}" for i in range(len(texts), self.config["vocab_size"])]
+        kinds = [2, 3, 3, *[6] * 256, *[1] * (len(texts) - 259)]
+        self.tokenizer_keys = lambda: [
+            key("tokenizer.ggml.model", TEXT_KIND, "llama"), key("tokenizer.ggml.pre", TEXT_KIND, "default"),
+            key_list("tokenizer.ggml.tokens", TEXT_KIND, texts), key_list("tokenizer.ggml.token_type", WHOLE, kinds),
+            key_list("tokenizer.ggml.scores", FLOAT, [-float(i) for i in range(len(texts))]),
+            key("tokenizer.ggml.bos_token_id", WHOLE, 1), key("tokenizer.ggml.unknown_token_id", WHOLE, 0)]
+        rope = self.config["rope_parameters"]
+        self.write("llama", {"rope.freq_base": rope["rope_theta"]}, paired=True,
+                   divisors=divisors(rope, self.config["head_dim"]))
+        wanted = [texts.index(piece) for piece in ("\u2581ab", "\u2581ab", "c", "\u2581", "<0xC3>", "<0xA9>")]
+        for flags, first in (((), []), (("--special",), [1])):
+            done = self.run_program("tokenize", "--model", self.file, "--json", *flags, "ab abc \u00e9")
+            self.assertEqual(json.loads(done.stdout)["ids"], first + wanted, done.stderr)
+        done = self.run_program("tokenize", "--model", self.file, "--ids", ",".join(map(str, wanted)))
+        self.assertEqual(done.stdout.decode().rstrip("\n"), "ab abc \u00e9")
 
     def test_qwens_have_their_rows_in_order(self):
         self.prepare(GOLDEN / "llama" / "qwen2", use_sliding_window=False)
@@ -244,6 +329,64 @@ class Conversions(FamilyTest):
         self.assertFalse([name for name in target if name.startswith("model.layers.4.")])
         self.assertIn("mtp.fc.weight", head)
         self.assertIn("mtp.layers.0.mlp.gate.e_score_correction_bias", head)
+
+
+class PairedExperts(FamilyTest):
+    """gpt-oss: rows of gate and up take turns, and published experts are MXFP4 codes."""
+
+    def prepare_odd(self, name):
+        self.prepare(GOLDEN / "gpt_oss" / name)
+        return read_safetensors(GOLDEN / "gpt_oss" / name / "model.safetensors")
+
+    def seen(self):
+        return [position["argmax"] for position in self.positions(self.out)]
+
+    def test_published_experts_keep_their_codes(self):
+        stored = self.prepare_odd("mxfp4")
+        self.convert(self.source, self.out)
+        self.assertEqual(self.positions(self.out), self.positions(self.source))
+        made = read_safetensors(self.out / "model.safetensors")
+        name = "model.layers.0.mlp.experts."
+        experts, rows, groups, _ = stored[name + "gate_up_proj_blocks"][1]
+        codes, width = stored[name + "gate_up_proj_blocks"][2], 16 * groups
+        for projection, first in (("gate_proj", 0), ("up_proj", 1)):
+            wanted = b"".join(codes[i * width:(i + 1) * width] for i in range(first, experts * rows, 2))
+            self.assertEqual(made[f"{name}{projection}.weight"][2], wanted)
+            self.assertEqual(made[f"{name}{projection}.weight"][1], (experts, rows // 2, 4 * groups))
+            self.assertEqual(made[f"{name}{projection}.bias"][1], (experts, rows // 2))
+        config = json.loads((self.out / "config.json").read_text())
+        self.assertEqual(config["quantization"]["mode"], "mxfp4")
+        again = self.folder / "again"
+        done = self.run_program("quantize", self.out, again)
+        self.assertIn(b"quantised already", done.stderr)
+
+    def test_quantize_takes_the_rest_and_fewer_bits(self):
+        self.prepare_odd("mxfp4")
+        self.quantize("--bits", "8", "--group-size", "32")
+        config = json.loads((self.out / "config.json").read_text())
+        self.assertEqual(config["quantization"]["model.layers.0.mlp.experts.up_proj"]["mode"], "mxfp4")
+        self.assertEqual(config["quantization"]["bits"], 8)
+        wanted = [position["argmax"] for position in self.positions(self.source)]
+        self.assertGreater(sum(a == b for a, b in zip(self.seen(), wanted, strict=True)), 0.8 * len(wanted))
+        self.quantize("--bits", "3", "--group-size", "32", "--force")
+        self.assertNotIn("mxfp4", (self.out / "config.json").read_text())
+        self.assertEqual(len(self.seen()), len(wanted))
+
+    def test_experts_that_are_stored_turned(self):
+        self.prepare_odd("plain")
+        self.convert(self.source, self.out)
+        self.assertEqual(self.positions(self.out), self.positions(self.source))
+
+    def test_a_damaged_stack_is_named(self):
+        self.prepare_odd("mxfp4")
+        name = "model.layers.0.mlp.experts.gate_up_proj_scales"
+        dtype, shape, content = self.tensors[name]
+        half = (shape[0], shape[1] // 2, shape[2])
+        write_safetensors(self.source / "model.safetensors",
+                          {**self.tensors, name: (dtype, half, content[:len(content) // 2])}, {"format": "pt"})
+        done = self.run_program("convert", self.source, self.out)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"gate_up_proj_scales", done.stderr)
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from fake_hub import Answer, FakeHub  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 ODD = ROOT / "tests/golden/odd"
+GLM = ROOT / "tests/golden/mtp/glm4_air"
 TRAINED = os.environ.get("FORETOKEN_TRAINED")
 TIMEOUT_S = 300
 REPO = "an-org/original"
@@ -196,6 +197,24 @@ class Graft(RemoteTest):
             if len(tensor[1]) > 1:
                 self.assertEqual(tensor, given[name], name)
         self.assertLess(self.sent_bytes(), sum(map(len, files.values())) + 100_000)
+
+    def test_a_head_that_is_a_layer_is_found(self):
+        self.headless(GLM)
+        config = json.loads((self.models / "quant/config.json").read_text())
+        layers = config["num_hidden_layers"]
+        path = self.models / "quant/model.safetensors"
+        metadata, tensors = read_safetensors(path.read_bytes())
+        head = {name for name in tensors if name.startswith(f"model.layers.{layers}.")}
+        self.assertTrue(head)
+        path.write_bytes(safetensors(metadata, {n: t for n, t in tensors.items() if n not in head}))
+        (self.models / "quant/config.json").write_text(json.dumps({**config, "num_nextn_predict_layers": 0}))
+        other = safetensors({}, {"model.layers.0.other": ("U8", [3_000_000], bytes(3_000_000))})
+        made = self.graft({**files_of(GLM), "model-other.safetensors": other})
+        self.assertEqual(made["mtp.fc.weight"][2], tensors[f"model.layers.{layers}.eh_proj.weight"][2])
+        self.assertEqual(made["mtp.layers.0.self_attn.q_proj.weight"][2],
+                         tensors[f"model.layers.{layers}.self_attn.q_proj.weight"][2])
+        self.assertLess(self.sent_bytes(), 1_000_000)
+        self.assertEqual(self.json("inspect", "--remote", REPO)["head"]["state"], "ready")
 
     def test_a_head_in_fp8_is_decoded(self):
         self.headless(ODD)

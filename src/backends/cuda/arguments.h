@@ -436,6 +436,7 @@ struct AttendArgs {
   const float* q_norm;  // null: no norm
   const float* k_norm;
   const float* sinks;  // [heads]; null: none
+  const float* gains;  // [gain_count] of queries, each for gain_span positions; null: none
   const float* cosines;
   const float* sines;
   float* queries;        // [rows][heads][head_dim], normalised, rotated, scaled
@@ -447,6 +448,7 @@ struct AttendArgs {
   int causal, shared, v_norm;  // of Attention (program/instructions.h)
   int rows, segments, splits;  // splits 0: a block walks all of them and writes the result itself
   int stages;                  // units of the cache in shared memory, 1 to 3
+  int gain_span, gain_count;
   float eps, scale;
 };
 

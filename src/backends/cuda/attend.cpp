@@ -90,6 +90,11 @@ Status Compiler::make(const Attention& op) {
   FT_ASSIGN(args.q_norm, retain<float>(weights_->floats(op.q_norm)));
   FT_ASSIGN(args.k_norm, retain<float>(weights_->floats(op.k_norm)));
   FT_ASSIGN(args.sinks, retain<float>(weights_->floats(op.sinks)));
+  if (!op.gains.empty()) {
+    FT_ASSIGN(args.gains, retain<float>(weights_->upload(op.gains.data(), op.gains.size() * sizeof(float))));
+    args.gain_count = static_cast<int>(op.gains.size());
+    args.gain_span = static_cast<int>(std::min<std::int64_t>(op.gain_span, INT32_MAX));
+  }
   args.queries = queries_.at<float>();
   args.block_bytes = state_plan_->block_bytes;
   args.layer_offset = state_plan_->caches[static_cast<std::size_t>(op.cache)];

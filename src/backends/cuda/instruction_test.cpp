@@ -345,7 +345,7 @@ TEST_P(CudaInstruction, AttentionOfOtherKinds) {
   for (AttendShape shape :
        {AttendShape{4, 2, 40, 0, 21, true, false}, AttendShape{2, 1, 512, 0, 0, true, false},
         AttendShape{2, 1, 64, 0, 0, false, false}, AttendShape{8, 2, 64, 64, 21, true, false, 1, true},
-        AttendShape{.sinks = true}}) {
+        AttendShape{.sinks = true}, AttendShape{.rotary = 8, .gain_span = 7}}) {
     shape.scale = 0.5F;
     expect_like_the_reference(attend_program(random_, shape), 5e-4, "attend", shape.causal);
   }

@@ -24,6 +24,7 @@ struct Lacks {
       return fmt::format("{} query heads for a key head; it takes at most {}", op.heads / op.kv_heads,
                          kMaxGroup);
     if (!op.sinks.empty()) return "attention sinks, for which it has no kernel";
+    if (!op.gains.empty()) return "queries with a gain by position, for which it has no kernel";
     return {};
   }
   std::string operator()(const MoeMlp& op) const {

@@ -222,6 +222,7 @@ TEST(MetalBackend, RefusesWhatItLacksInOneSentence) {
   EXPECT_NE(problem(delta_program(random, {.key_dim = 257})).find("keys of 257 dimensions"),
             std::string::npos);
   EXPECT_NE(problem(attend_program(random, {.sinks = true})).find("attention sinks"), std::string::npos);
+  EXPECT_NE(problem(attend_program(random, {.gain_span = 8})).find("a gain by position"), std::string::npos);
   TestShape biased = TestShape::clamped_mixture();
   biased.attention = false;
   EXPECT_NE(twin()

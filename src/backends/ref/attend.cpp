@@ -113,6 +113,8 @@ void execute(const Step& step, const Attention& op, Weights weights) {
         float* out = step.row(op.out, first_row + r) + h * op.head_dim;
         std::copy_n(in, op.head_dim, query.data());
         prepare_head(step, op, q_norm, {first_row + r, segment.position + r}, query.data());
+        const float gain = op.gain_at(segment.position + r);
+        for (float& value : query) value *= gain;
         const float* sink = sinks.values.empty() ? nullptr : sinks.values.data() + h;
         attend_head(step, op, segment, seen(op, segment, segment.position + r), query.data(), h / group, sink,
                     out);

@@ -33,6 +33,15 @@ Setter reads_draft_bits(int& target) {
   };
 }
 
+Setter reads_scale_bits(int& target) {
+  return [&target](const std::string& text) -> Status {
+    if (text != "16" && text != "32")
+      return Error{Code::kInvalid, fmt::format("expected 16 or 32, found '{}'", text)};
+    target = text == "16" ? 16 : 32;
+    return {};
+  };
+}
+
 Setter reads_any_seed(std::optional<std::uint64_t>& target) {
   return [&target](const std::string& text) -> Status {
     FT_TRY(reads_seed(target.emplace())(text));
@@ -162,6 +171,10 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
   flags.add("draft-bits", "BITS", reads_draft_bits(model.draft_bits),
             "Requantise the MTP head to 4 or 8 bits; 0: keep it as stored; auto (default): 4 if the model "
             "averages under 6 bits, else 8. cpu backend; never changes the answer");
+  flags.add(
+      "gguf-scales", "BITS", reads_scale_bits(model.gguf_scale_bits),
+      "Scales of the K types of a GGUF file: 32 bits (default) decode to the file's values; 16 bits take "
+      "less memory and decode faster, but move each scale by up to 0.05%");
   add_backend_flags(flags, model);
   flags
       .add("packed-weights", "DIR", reads_text(model.packed_cache),

@@ -22,6 +22,7 @@ struct ModelOptions {
   std::string backend = "auto";
   int draft_vocab_size = -1;            // LoadOptions::draft_vocab_size
   int draft_bits = -1;                  // LoadOptions::draft_bits
+  int gguf_scale_bits = 32;             // LoadOptions::gguf_scale_bits
   BackendSettings backend_settings;     // of the flags that backends declare
   int threads = 0;                      // 0: one per core
   std::string packed_cache = "off";     // off, auto or a folder: cli/commands/packed_weights_folder.h

@@ -18,7 +18,11 @@
 #include "cli/library/tier.h"
 #include "cli/terminal/interrupt.h"
 #include "cli/terminal/transfer_line.h"
+#include "format/json_text.h"
+#include "format/key_reader.h"
 #include "hub/summary.h"
+#include "models/family.h"
+#include "models/head_layer.h"
 
 namespace ft::cli {
 namespace {
@@ -197,6 +201,34 @@ Result<PullOutcome> fetch_model(const PullChoice& choice, bool quiet, Terminal& 
   return outcome;
 }
 
+namespace {
+
+/// The layers before the MTP head, where files hold the head as a layer; 0 for other families. The folder has
+/// config.json already.
+int layers_before_head(const std::string& directory) {
+  const std::string path = (fs::path(directory) / "config.json").string();
+  const Result<format::JsonDocument> config = format::read_json_object(path);
+  if (!config.ok()) return 0;
+  format::KeyReader keys(**config, path);
+  const Family* family = find_family(keys.text("model_type", ""));
+  if (family == nullptr || !family->head_is_a_layer) return 0;
+  const int layers = keys.whole("num_hidden_layers", 0, 0, 1 << 16);
+  return keys.status().ok() ? layers : 0;
+}
+
+/// Asks for the tensors of such a head by the names that other heads have.
+hub::WantedRanges by_own_name(const hub::WantedRanges& wanted, const std::string& directory) {
+  return [&wanted, directory, layers = std::optional<int>()](const format::TensorView& tensor) mutable {
+    if (!layers) layers = layers_before_head(directory);
+    if (*layers == 0) return wanted(tensor);
+    format::TensorView named = tensor;
+    named.name = name_of_head_layer(tensor.name, *layers);
+    return named.name.empty() ? std::vector<hub::ByteRange>() : wanted(named);
+  };
+}
+
+}  // namespace
+
 RemoteFolder::~RemoteFolder() {
   std::error_code ignored;
   if (!directory_.empty()) fs::remove_all(directory_, ignored);
@@ -220,7 +252,8 @@ Result<RemoteFolder> read_remote(const std::string& name, const hub::WantedRange
   FT_ASSIGN(const std::unique_ptr<hub::Transport> transport, hub::make_transport(settings, pace));
   Reporter reporter(terminal, repository.name, false, quiet);
   Result<hub::Skeleton> skeleton =
-      hub::fetch_skeleton(settings, *transport, pace, reporter, repository, folder.directory(), wanted);
+      hub::fetch_skeleton(settings, *transport, pace, reporter, repository, folder.directory(),
+                          by_own_name(wanted, folder.directory()));
   if (!skeleton.ok() && skeleton.error().code == Code::kCancelled)
     return Error{Code::kCancelled, stopped_text()};
   if (!skeleton.ok()) return Error{skeleton.error().code, utf8_replace_invalid(skeleton.error().message)};

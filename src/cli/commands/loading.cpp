@@ -123,6 +123,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   loaded->device_bytes = device_bytes;
   LoadOptions load_options;
   load_options.draft_vocab_size = choice.draft_vocab_size, load_options.draft_bits = choice.draft_bits;
+  load_options.gguf_scale_bits = choice.gguf_scale_bits;
   FT_ASSIGN(load_options.drafters, drafters_for(choice));
   FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
   FT_ASSIGN(const std::string folder, packed_weights_folder(choice.packed_cache));

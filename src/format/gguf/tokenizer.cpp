@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/json.h"
+#include "format/gguf/sentence_pieces.h"
 #include "format/tensor.h"
 
 namespace ft::format {
@@ -18,7 +19,7 @@ using Texts = std::vector<std::string>;
 constexpr std::int64_t kControl = 3, kUserDefined = 4;
 
 /// How a tokenizer splits text into words.
-enum class Words { kLlama3, kQwen2, kQwen35, kTekken, kGpt4o, kGpt2, kSpaces };
+enum class Words { kLlama3, kQwen2, kQwen35, kTekken, kGpt4o, kGpt2, kSpaces, kPieces };
 
 /// Source of the names: llama.cpp (src/llama-vocab.cpp); of the expressions: tokenizer.json of the models.
 struct Splitting {
@@ -29,7 +30,7 @@ struct Splitting {
   bool ignores_merges = false;  // a word that is a token is taken whole
   bool adds_bos = false;        // unless the file says otherwise
 };
-constexpr std::array<Splitting, 15> kSplittings = {{
+constexpr std::array<Splitting, 16> kSplittings = {{
     {"llama-bpe", Words::kLlama3, false, false, true, true},
     {"llama3", Words::kLlama3, false, false, true, true},
     {"llama-v3", Words::kLlama3, false, false, true, true},
@@ -37,6 +38,7 @@ constexpr std::array<Splitting, 15> kSplittings = {{
     {"glm4", Words::kLlama3},
     {"chatglm-bpe", Words::kLlama3},
     {"qwen2", Words::kQwen2, false, true},
+    {"deepseek-r1-qwen", Words::kQwen2, false, true},
     {"qwen35", Words::kQwen35, false, true},
     {"tekken", Words::kTekken, false, false, true, true},
     {"gpt-4o", Words::kGpt4o},
@@ -49,6 +51,13 @@ constexpr std::array<Splitting, 15> kSplittings = {{
 
 /// Gemma 4's tokenizer differs from the others: words end before a space, which is written as U+2581.
 constexpr Splitting kOfGemma4 = {"", Words::kSpaces, false, false, false, true};
+
+/// SentencePiece (Llama 2, Mistral 7B): a text is one word, and its spaces are written as U+2581.
+constexpr Splitting kOfPieces = {"", Words::kPieces, false, false, false, true};
+
+bool writes_spaces(const Splitting& splitting) {
+  return splitting.words == Words::kSpaces || splitting.words == Words::kPieces;
+}
 
 /// The expression; empty: the library's own of GPT-2.
 std::string pattern_of(Words words) {
@@ -73,6 +82,7 @@ std::string pattern_of(Words words) {
              contractions + R"(?|\p{N}{1,3})" + signs_or_slashes + spaces;
     case Words::kGpt2:
     case Words::kSpaces:
+    case Words::kPieces:
       return {};
   }
   return {};
@@ -105,6 +115,7 @@ json added_token(std::int64_t id, const std::string& text, bool special) {
 constexpr const char* kSpace = "\u2581";
 
 json pre_tokenizer(const Splitting& splitting) {
+  if (splitting.words == Words::kPieces) return {};
   if (splitting.words == Words::kSpaces) {
     return {{"type", "Split"},
             {"pattern", {{"String", " "}}},
@@ -119,16 +130,21 @@ json pre_tokenizer(const Splitting& splitting) {
   return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
 }
 
-json normalizer(const Splitting& splitting) {
-  if (splitting.words == Words::kSpaces)
-    return {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
+/// `prefixed`: a text begins with a space that is not its own.
+json normalizer(const Splitting& splitting, bool prefixed) {
+  const json space = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
+  if (prefixed)
+    return {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", kSpace}}, space}}};
+  if (writes_spaces(splitting)) return space;
   return splitting.composed ? json{{"type", "NFC"}} : json();
 }
 
-json decoder(const Splitting& splitting) {
-  if (splitting.words != Words::kSpaces) return byte_level(false);
+json decoder(const Splitting& splitting, bool prefixed) {
+  if (!writes_spaces(splitting)) return byte_level(false);
   const json space = {{"type", "Replace"}, {"pattern", {{"String", kSpace}}}, {"content", " "}};
-  return {{"type", "Sequence"}, {"decoders", {space, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}}}};
+  json steps = {space, {{"type", "ByteFallback"}}, {{"type", "Fuse"}}};
+  if (prefixed) steps.push_back({{"type", "Strip"}, {"content", " "}, {"start", 1}, {"stop", 0}});
+  return {{"type", "Sequence"}, {"decoders", std::move(steps)}};
 }
 
 /// The tokens that `add_special` puts before a text.
@@ -149,7 +165,8 @@ json post_processor(const std::optional<std::string>& bos, std::int64_t id, bool
 /// The parts of the metadata that a tokenizer is made of, checked against each other.
 struct Vocabulary {
   const Texts* tokens = nullptr;
-  const Texts* merges = nullptr;
+  const Texts* merges = nullptr;  // null: those of the scores
+  const std::vector<double>* scores = nullptr;
   const std::vector<std::int64_t>* kinds = nullptr;
   const Splitting* splitting = nullptr;
 
@@ -163,6 +180,7 @@ struct Vocabulary {
 Result<Vocabulary> vocabulary_of(const GgufFile& file, const std::string& path) {
   Vocabulary found{list_of<Texts>(file, "tokenizer.ggml.tokens"),
                    list_of<Texts>(file, "tokenizer.ggml.merges"),
+                   list_of<std::vector<double>>(file, "tokenizer.ggml.scores"),
                    list_of<std::vector<std::int64_t>>(file, "tokenizer.ggml.token_type")};
   const std::string kind = file.text("tokenizer.ggml.model", ""), name = file.text("tokenizer.ggml.pre", "");
   if (found.tokens == nullptr) {
@@ -171,15 +189,24 @@ Result<Vocabulary> vocabulary_of(const GgufFile& file, const std::string& path) 
                      ": has no tokenizer (tokenizer.ggml.tokens); prompts must be token ids, "
                      "or use another file of the model"};
   }
-  if (kind != "gpt2" && kind != "gemma4") {
-    return Error{Code::kUnsupported, path + ": tokenizer.ggml.model: expected gpt2 or gemma4, found " +
+  if (kind != "gpt2" && kind != "gemma4" && kind != "llama") {
+    return Error{Code::kUnsupported, path + ": tokenizer.ggml.model: expected gpt2, llama or gemma4, found " +
                                          in_quotes(kind) +
                                          "; use the original repository, which has tokenizer.json"};
   }
-  if (found.merges == nullptr || found.kinds == nullptr || found.kinds->size() != found.tokens->size()) {
-    return Error{Code::kCorrupt, path + ": expected tokenizer.ggml.merges, and token_type for each of " +
-                                     std::to_string(found.tokens->size()) +
+  const std::size_t tokens = found.tokens->size();
+  const bool pieces = kind == "llama";
+  const bool joins =
+      pieces ? found.scores != nullptr && found.scores->size() == tokens : found.merges != nullptr;
+  if (!joins || found.kinds == nullptr || found.kinds->size() != tokens) {
+    return Error{Code::kCorrupt, path + ": expected tokenizer.ggml." +
+                                     (pieces ? "scores and token_type" : "merges, and token_type") +
+                                     " for each of " + std::to_string(tokens) +
                                      " tokens; download the file again"};
+  }
+  if (pieces) {
+    found.merges = nullptr, found.splitting = &kOfPieces;
+    return found;
   }
   if (kind == "gemma4") {
     found.splitting = &kOfGemma4;
@@ -207,20 +234,25 @@ json tokenizer_json(const GgufFile& file, const Vocabulary& from) {
     if (kind == kControl || kind == kUserDefined)
       added.push_back(added_token(static_cast<std::int64_t>(id), text, kind == kControl));
   }
-  const GgufValue* adds = file.find("tokenizer.ggml.add_bos_token");
-  const bool* said = adds == nullptr ? nullptr : std::get_if<bool>(adds);
-  const bool with_bos = said != nullptr ? *said : from.splitting->adds_bos;
+  const auto flag = [&](const char* key, bool otherwise) {
+    const GgufValue* value = file.find(key);
+    const bool* said = value == nullptr ? nullptr : std::get_if<bool>(value);
+    return said != nullptr ? *said : otherwise;
+  };
+  const bool with_bos = flag("tokenizer.ggml.add_bos_token", from.splitting->adds_bos);
+  const bool prefixed =
+      from.splitting->words == Words::kPieces && flag("tokenizer.ggml.add_space_prefix", true);
   const auto bos = with_bos ? from.named(file, "tokenizer.ggml.bos_token_id") : std::nullopt;
-  const bool spaces = from.splitting->words == Words::kSpaces;
+  const bool spaces = writes_spaces(*from.splitting);
   const auto unknown = spaces ? from.named(file, "tokenizer.ggml.unknown_token_id") : std::nullopt;
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
           {"added_tokens", std::move(added)},
-          {"normalizer", normalizer(*from.splitting)},
+          {"normalizer", normalizer(*from.splitting, prefixed)},
           {"pre_tokenizer", pre_tokenizer(*from.splitting)},
           {"post_processor", post_processor(bos, file.whole("tokenizer.ggml.bos_token_id", 0), !spaces)},
-          {"decoder", decoder(*from.splitting)},
+          {"decoder", decoder(*from.splitting, prefixed)},
           {"model",
            {{"type", "BPE"},
             {"dropout", nullptr},
@@ -229,7 +261,8 @@ json tokenizer_json(const GgufFile& file, const Vocabulary& from) {
             {"byte_fallback", spaces},
             {"ignore_merges", from.splitting->ignores_merges},
             {"vocab", std::move(vocabulary)},
-            {"merges", *from.merges}}}};
+            {"merges", from.merges != nullptr ? *from.merges
+                                              : merges_of_pieces(*from.tokens, *from.scores, *from.kinds)}}}};
 }
 
 }  // namespace

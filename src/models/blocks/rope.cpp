@@ -97,11 +97,26 @@ double llama3_frequency(const Rope& rope, double frequency) {
   return (1 - smooth) * frequency / rope.factor + smooth * frequency;
 }
 
+/// The keys, which a config may hold for each type of layer. This family turns all of its layers alike.
+const nlohmann::json& shared_keys(KeyReader& text, const char* name, const nlohmann::json& keys) {
+  const bool by_type = !keys.empty() && keys.is_object() &&
+                       std::ranges::all_of(keys, [](const nlohmann::json& of) { return of.is_object(); });
+  if (!by_type) return keys;
+  for (const nlohmann::json& of : keys) {
+    if (of == keys.front()) continue;
+    text.fail(Code::kUnsupported, text.where() + ": " + name +
+                                      ": expected the same for every type of layer, found several; use a "
+                                      "model that turns its layers alike");
+  }
+  return keys.front();
+}
+
 }  // namespace
 
 Rope read_rope(KeyReader& text, const RopeDefaults& defaults) {
   const char* name = text.find("rope_parameters") != nullptr ? "rope_parameters" : "rope_scaling";
-  KeyReader keys(text.object(name), text.where() + (text.where().ends_with(".json") ? ": " : ".") + name);
+  KeyReader keys(shared_keys(text, name, text.object(name)),
+                 text.where() + (text.where().ends_with(".json") ? ": " : ".") + name);
   Rope rope;
   rope.theta = keys.real("rope_theta", text.real("rope_theta", defaults.theta, 1, kMaxTheta), 1, kMaxTheta);
   const double partial = keys.real("partial_rotary_factor",
@@ -119,6 +134,12 @@ Rope read_rope(KeyReader& text, const RopeDefaults& defaults) {
     const std::int64_t inner = keys.whole64(original, defaults.positions, 1, kMaxPositions);
     rope.original_positions = text.whole64(original, inner, 1, kMaxPositions);
     rope.factor = read_factor(keys, rope, defaults.positions);
+  }
+  rope.gain_beta = keys.real("llama_4_scaling_beta", 0, 0, 1e3);
+  if (rope.gain_beta > 0) {
+    rope.gain_span = rope.original_positions;
+    if (rope.gain_span == 0)
+      rope.gain_span = keys.whole64("original_max_position_embeddings", defaults.positions, 1, kMaxPositions);
   }
   if (rope.type == RopeType::kYarn) read_yarn(keys, rope);
   if (rope.type == RopeType::kLlama3) read_llama3(keys, rope);
@@ -147,6 +168,11 @@ std::vector<float> inverse_frequencies(const Rope& rope) {
 void set_rope(Attention& attend, const Rope& rope) {
   attend.rotary = rope.rotary_dim;
   attend.inverse_frequencies = inverse_frequencies(rope);
+  if (rope.gain_span > 0) {
+    attend.gain_span = rope.gain_span;
+    for (std::int64_t step = 0; step * rope.gain_span < rope.gain_positions; ++step)
+      attend.gains.push_back(static_cast<float>(1 + rope.gain_beta * std::log1p(static_cast<double>(step))));
+  }
   attend.rotary_scale = rope.type == RopeType::kYarn ? static_cast<float>(rope.attention_factor) : 1;
 }
 

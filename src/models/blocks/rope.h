@@ -25,6 +25,10 @@ struct Rope {
   double beta_fast = 32, beta_slow = 1;
   bool truncate = true;         // the correction range is cut to whole dimensions
   double attention_factor = 1;  // on cos and sin; 0.1 * ln(factor) + 1 unless given
+  /// Ministral 3: the query at position p is multiplied by 1 + gain_beta * ln(1 + p / gain_span), a whole
+  /// quotient, up to `gain_positions`. gain_span 0: by 1.
+  double gain_beta = 0;
+  std::int64_t gain_span = 0, gain_positions = 0;
 };
 
 /// The defaults for absent keys of config.json, and the sizes that the keys depend on.
@@ -36,14 +40,15 @@ struct RopeDefaults {
 };
 
 /// Reads rope_parameters, otherwise rope_scaling, with rope_theta and partial_rotary_factor next to it;
-/// "type" is an alias of "rope_type". Failures are in text.status(): kUnsupported for a type whose
+/// "type" is an alias of "rope_type". The keys may be those of each type of layer, if all are the same.
+/// `gain_positions` is the caller's. Failures are in text.status(): kUnsupported for a type whose
 /// frequencies depend on the length of the text, or that is not known.
 Rope read_rope(format::KeyReader& text, const RopeDefaults& defaults);
 
 /// [rotary_dim / 2]
 std::vector<float> inverse_frequencies(const Rope& rope);
 
-/// Sets rotary, inverse_frequencies and rotary_scale.
+/// Sets rotary, inverse_frequencies, rotary_scale and the gains of queries.
 void set_rope(Attention& attend, const Rope& rope);
 
 }  // namespace ft::blocks

@@ -20,6 +20,7 @@ constexpr Row kArchitectures[] = {
     {"gpt-oss", "gpt_oss", open_gpt_oss},     {"gemma4", "gemma4", open_gemma4},
     {"qwen35", "qwen3_5", open_qwen35},       {"qwen35moe", "qwen3_5", open_qwen35},
     {"qwen3next", "qwen3_next", open_qwen35}, {"glm4moe", "glm4_moe", open_glm4moe},
+    {"mistral3", "llama", open_llama},
 };
 
 Result<const Row*> find_row(const std::string& name, const std::string& path) {

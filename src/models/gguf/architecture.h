@@ -30,6 +30,12 @@ struct Place {
   bool in_memory = false;  // small: it is decoded once, when the file is opened
 };
 
+/// Rows of a tensor that converters may also store as a tensor of its own.
+struct Piece {
+  std::string_view rest;  // "attn_q.weight"
+  std::int64_t rows = 0;
+};
+
 class Architecture {
  public:
   Architecture() = default;
@@ -38,6 +44,8 @@ class Architecture {
   virtual ~Architecture() = default;
 
   virtual nlohmann::json config() const = 0;
+  /// The tensors that a tensor holds one after the other; empty: it is one.
+  virtual std::vector<Piece> pieces(const format::GgufTensor&) const { return {}; }
   /// Empty: the original has no such tensor.
   virtual std::optional<Place> place(const format::GgufTensor& tensor) const = 0;
   /// The shape in the original, from the shape in the file.

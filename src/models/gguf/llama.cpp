@@ -49,14 +49,19 @@ constexpr NameRow kLlamaOtherNames[] = {
     {"output.weight", "lm_head.weight"},
 };
 
-/// An architecture, which is also the model type of the original.
 struct Kind {
-  std::string_view name;
-  bool paired;  // the rows of q and k
+  std::string_view name;        // the architecture
+  std::string_view model_type;  // of the original
+  bool paired;                  // the rows of q and k
   bool experts = false;
 };
-constexpr Kind kKinds[] = {{"llama", true},  {"smollm3", true}, {"granite", true},
-                           {"qwen2", false}, {"qwen3", false},  {"qwen3moe", false, true}};
+constexpr Kind kKinds[] = {{"llama", "llama", true},
+                           {"smollm3", "smollm3", true},
+                           {"granite", "granite", true},
+                           {"mistral3", "ministral3", true},
+                           {"qwen2", "qwen2", false},
+                           {"qwen3", "qwen3", false},
+                           {"qwen3moe", "qwen3_moe", false, true}};
 
 struct LlamaSizes {
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_dim = 0;
@@ -72,26 +77,25 @@ std::shared_ptr<const std::vector<std::int64_t>> row_order(std::int64_t heads, s
   return order;
 }
 
-/// The factors that divide the frequencies of the pairs, as Llama 3.1 scales them: 1 for short wavelengths,
-/// `factor` for long ones.
-constexpr double kLowFactor = 1, kHighFactor = 4, kOriginalContext = 8192;
+/// Llama 3.1's stretched rotation. A file holds the factors that divide the frequencies of the pairs and not
+/// these parameters: 1 for short wavelengths, `factor` for long ones, a mixture between.
+struct Stretch {
+  double factor = 1, low = 1, high = 4;
+  std::int64_t original = 8192;
 
-double llama3_factor(double frequency, double factor) {
-  const double wavelength = 2 * std::numbers::pi / frequency;
-  if (wavelength < kOriginalContext / kHighFactor) return 1;
-  if (wavelength > kOriginalContext / kLowFactor) return factor;
-  const double smooth = (kOriginalContext / wavelength - kLowFactor) / (kHighFactor - kLowFactor);
-  return 1 / ((1 - smooth) / factor + smooth);
-}
+  double at(double frequency) const {
+    const double waves = static_cast<double>(original) * frequency / (2 * std::numbers::pi);
+    if (waves > high) return 1;
+    if (waves < low) return factor;
+    const double smooth = (waves - low) / (high - low);
+    return 1 / ((1 - smooth) / factor + smooth);
+  }
+};
 
 class Llama final : public Architecture {
  public:
-  Llama(const GgufFile& file, const Kind& kind, const LlamaSizes& sizes, std::optional<double> rope_factor)
-      : file_(file),
-        kind_(kind),
-        key_(std::string(kind.name) + "."),
-        sizes_(sizes),
-        rope_factor_(rope_factor) {
+  Llama(const GgufFile& file, const Kind& kind, const LlamaSizes& sizes, std::optional<Stretch> stretch)
+      : file_(file), kind_(kind), key_(std::string(kind.name) + "."), sizes_(sizes), stretch_(stretch) {
     if (!kind.paired) return;
     q_order_ = row_order(sizes.heads, sizes.head_dim);
     k_order_ = row_order(sizes.kv_heads, sizes.head_dim);
@@ -114,8 +118,18 @@ class Llama final : public Architecture {
     return std::nullopt;
   }
 
+  std::vector<Piece> pieces(const GgufTensor& tensor) const override {
+    const std::optional<BlockName> block = block_name(tensor.name);
+    const std::int64_t q = sizes_.heads * sizes_.head_dim, kv = sizes_.kv_heads * sizes_.head_dim;
+    if (block && block->rest == "attn_qkv.weight")
+      return {{"attn_q.weight", q}, {"attn_k.weight", kv}, {"attn_v.weight", kv}};
+    if (block && block->rest == "attn_qkv.bias")
+      return {{"attn_q.bias", q}, {"attn_k.bias", kv}, {"attn_v.bias", kv}};
+    return {};
+  }
+
   json config() const override {
-    json config = {{"model_type", kind_.experts ? "qwen3_moe" : std::string(kind_.name)},
+    json config = {{"model_type", std::string(kind_.model_type)},
                    {"architectures", {"LlamaForCausalLM"}},
                    {"vocab_size", vocabulary_of(file_)},
                    {"hidden_size", sizes_.hidden},
@@ -128,7 +142,8 @@ class Llama final : public Architecture {
                    {"rms_norm_eps", real("attention.layer_norm_rms_epsilon", 1e-5)},
                    {"max_position_embeddings", whole("context_length", 2048)},
                    {"rope_theta", real("rope.freq_base", 10000)},
-                   {"attention_bias", has_tensor(file_, "blk.0.attn_q.bias")},
+                   {"attention_bias",
+                    has_tensor(file_, "blk.0.attn_q.bias") || has_tensor(file_, "blk.0.attn_qkv.bias")},
                    {"mlp_bias", has_tensor(file_, "blk.0.ffn_gate.bias")},
                    {"tie_word_embeddings", !has_tensor(file_, "output.weight")}};
     add_rope_scaling(config);
@@ -150,18 +165,26 @@ class Llama final : public Architecture {
 
   void add_rope_scaling(json& config) const {
     const std::string type = file_.text(key_ + "rope.scaling.type", "none");
-    if (rope_factor_) {
+    if (stretch_) {
       config["rope_scaling"] = {{"rope_type", "llama3"},
-                                {"factor", *rope_factor_},
-                                {"low_freq_factor", kLowFactor},
-                                {"high_freq_factor", kHighFactor},
-                                {"original_max_position_embeddings", static_cast<int>(kOriginalContext)}};
+                                {"factor", stretch_->factor},
+                                {"low_freq_factor", stretch_->low},
+                                {"high_freq_factor", stretch_->high},
+                                {"original_max_position_embeddings", stretch_->original}};
     } else if (type != "none") {
       config["rope_scaling"] = {{"rope_type", type}, {"factor", real("rope.scaling.factor", 1)}};
-      if (type == "yarn")
-        config["rope_scaling"]["original_max_position_embeddings"] =
-            whole("rope.scaling.original_context_length", 8192);
+      if (type == "yarn") add_yarn(config["rope_scaling"]);
     }
+  }
+
+  void add_yarn(json& scaling) const {
+    scaling["original_max_position_embeddings"] = whole("rope.scaling.original_context_length", 8192);
+    scaling["beta_fast"] = real("rope.scaling.yarn_beta_fast", 32);
+    scaling["beta_slow"] = real("rope.scaling.yarn_beta_slow", 1);
+    if (const double all = real("rope.scaling.yarn_log_multiplier", 0); all > 0)
+      scaling["mscale"] = 1, scaling["mscale_all_dim"] = all;
+    if (const double beta = real("attention.temperature_scale", 0); beta > 0)
+      scaling["llama_4_scaling_beta"] = beta;
   }
 
   void add_multipliers(json& config) const {
@@ -176,35 +199,80 @@ class Llama final : public Architecture {
   const Kind& kind_;
   std::string key_;
   LlamaSizes sizes_;
-  std::optional<double> rope_factor_;
+  std::optional<Stretch> stretch_;
   std::shared_ptr<const std::vector<std::int64_t>> q_order_, k_order_;
 };
 
-/// A file has the factors of Llama 3.1's rotation as a tensor and not their parameters. The factor is the
-/// largest of them; with it all others must follow.
-Result<std::optional<double>> read_rope_factors(const GgufFile& file, const std::string& key,
-                                                std::int64_t head_dim, const std::string& path) {
+/// Parameters that give these factors: published ones, else the line through the mixed pairs, along which
+/// only low : high : original count.
+std::optional<Stretch> fitted(const std::vector<float>& factors, const std::vector<double>& frequencies) {
+  const auto fits = [&](const Stretch& stretch) {
+    for (std::size_t j = 0; j < factors.size(); ++j) {
+      const double expected = stretch.at(frequencies[j]);
+      if (!(std::fabs(static_cast<double>(factors[j]) - expected) <= 1e-4 * expected)) return false;
+    }
+    return true;
+  };
+  Stretch stretch;
+  stretch.factor = static_cast<double>(*std::ranges::max_element(factors));
+  if (!(stretch.factor >= 1) || fits(stretch)) return fits(stretch) ? std::optional(stretch) : std::nullopt;
+  std::vector<std::pair<double, double>> mixed;  // waves for each position of the original, smooth
+  for (std::size_t j = 0; j < factors.size(); ++j) {
+    const auto factor = static_cast<double>(factors[j]);
+    if (factor > 1 && factor < stretch.factor)
+      mixed.emplace_back(frequencies[j] / (2 * std::numbers::pi),
+                         (1 / factor - 1 / stretch.factor) / (1 - 1 / stretch.factor));
+  }
+  if (mixed.empty()) {  // any length and high that divide the pairs as the factors do
+    const auto first = static_cast<std::size_t>(
+        std::ranges::find_if(factors, [](float factor) { return factor > 1; }) - factors.begin());
+    stretch.original = static_cast<std::int64_t>(2 * std::numbers::pi / frequencies[first]);
+    if (first > 0) {
+      const double waves =
+          static_cast<double>(stretch.original) * frequencies[first - 1] / (2 * std::numbers::pi);
+      stretch.high = std::clamp(waves * 0.999, 1.0001, 4.0);
+    }
+    return fits(stretch) ? std::optional(stretch) : std::nullopt;
+  }
+  // smooth = (original * x - low) / (high - low), with low = 1
+  double width = stretch.high - 1;
+  const auto& [x0, y0] = mixed.front();
+  const auto& [x1, y1] = mixed.back();
+  double original = (y0 * width + 1) / x0;
+  if (x1 < x0) {
+    const double slope = (y0 - y1) / (x0 - x1);
+    width = 1 / (slope * x0 - y0), original = slope * width;
+  }
+  stretch.high = 1 + width;
+  if (!(original >= 1 && original < 1e12 && width > 0)) return std::nullopt;
+  stretch.original = std::llround(original);
+  // A rounded length moves the quotient of low and high; published configs have whole ones.
+  if (const double whole = std::round(stretch.high); std::fabs(whole - stretch.high) < 1e-2)
+    stretch.high = whole;
+  return fits(stretch) ? std::optional(stretch) : std::nullopt;
+}
+
+Result<std::optional<Stretch>> read_stretch(const GgufFile& file, const std::string& key,
+                                            std::int64_t head_dim, const std::string& path) {
   constexpr std::string_view kName = "rope_freqs.weight";
   for (const GgufTensor& tensor : file.tensors) {
     if (tensor.name != kName) continue;
-    std::vector<float> factors(static_cast<std::size_t>(head_dim / 2));
-    const bool fits = tensor.shape == std::vector<std::int64_t>{head_dim / 2};
-    if (fits)
+    std::optional<Stretch> found;
+    if (tensor.shape == std::vector<std::int64_t>{head_dim / 2}) {
+      std::vector<float> factors(static_cast<std::size_t>(head_dim / 2));
       format::gguf_matrix(tensor.type, 1, head_dim / 2, tensor.bytes.data(), true)
           ->read(0, 1, factors.data());
-    const auto factor = static_cast<double>(fits ? factors.back() : 0);
-    bool known = factor >= 1;
-    for (std::size_t j = 0; known && j < factors.size(); ++j) {
-      const double frequency = std::pow(file.real(key + "rope.freq_base", 10000),
-                                        -2.0 * static_cast<double>(j) / static_cast<double>(head_dim));
-      const double expected = llama3_factor(frequency, factor);
-      known = std::fabs(static_cast<double>(factors[j]) - expected) <= 1e-4 * expected;
+      std::vector<double> frequencies;
+      for (std::size_t j = 0; j < factors.size(); ++j)
+        frequencies.push_back(std::pow(file.real(key + "rope.freq_base", 10000),
+                                       -2.0 * static_cast<double>(j) / static_cast<double>(head_dim)));
+      found = fitted(factors, frequencies);
     }
-    if (known) return std::optional<double>(factor);
+    if (found) return found;
     return format::tensor_error(Code::kUnsupported, path, tensor.name, "the factors of Llama 3.1's rotation",
                                 "others", "use the original repository");
   }
-  return std::optional<double>();
+  return std::optional<Stretch>();
 }
 
 }  // namespace
@@ -234,8 +302,8 @@ Result<std::unique_ptr<Architecture>> open_llama(const GgufFile& file, const std
     return Error{Code::kUnsupported, path + ": " + key + "rope.dimension_count: expected the head's " +
                                          std::to_string(sizes.head_dim) + "; use the original repository"};
   }
-  FT_ASSIGN(const std::optional<double> factor, read_rope_factors(file, key, sizes.head_dim, path));
-  return std::unique_ptr<Architecture>(std::make_unique<Llama>(file, *kind, sizes, factor));
+  FT_ASSIGN(const std::optional<Stretch> stretch, read_stretch(file, key, sizes.head_dim, path));
+  return std::unique_ptr<Architecture>(std::make_unique<Llama>(file, *kind, sizes, stretch));
 }
 
 }  // namespace ft::gguf

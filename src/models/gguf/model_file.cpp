@@ -35,20 +35,52 @@ class Reader {
     std::vector<TensorView> list;
     for (const GgufTensor& tensor : files_.contents.tensors) {
       if (tensor.name.starts_with("rope_freqs")) continue;
-      const std::optional<Place> place = architecture_.place(tensor);
-      if (!place) {
-        return format::tensor_error(Code::kUnsupported, path_of(tensor), tensor.name,
-                                    "a tensor of " + files_.contents.text("general.architecture", ""),
-                                    "another", "use a text-only file of this model");
-      }
-      if (place->name.empty()) continue;
-      FT_ASSIGN(TensorView view, read(tensor, *place));
-      list.push_back(std::move(view));
+      FT_ASSIGN(const std::vector<GgufTensor> parts, parts_of(tensor));
+      for (const GgufTensor& part : parts) FT_TRY(add(part, list));
     }
     return list;
   }
 
  private:
+  Status add(const GgufTensor& tensor, std::vector<TensorView>& list) {
+    const std::optional<Place> place = architecture_.place(tensor);
+    if (!place) {
+      return format::tensor_error(Code::kUnsupported, path_of(tensor), tensor.name,
+                                  "a tensor of " + files_.contents.text("general.architecture", ""),
+                                  "another", "use a text-only file of this model");
+    }
+    if (place->name.empty()) return {};
+    FT_ASSIGN(TensorView view, read(tensor, *place));
+    list.push_back(std::move(view));
+    return {};
+  }
+
+  /// The tensor, or its pieces under their own names: rows are whole bytes in every type.
+  Result<std::vector<GgufTensor>> parts_of(const GgufTensor& tensor) const {
+    const std::vector<Piece> pieces = architecture_.pieces(tensor);
+    if (pieces.empty()) return std::vector{tensor};
+    std::int64_t rows = 0;
+    for (const Piece& piece : pieces) rows += piece.rows;
+    if (tensor.shape.empty() || tensor.shape.front() != rows) {
+      return format::tensor_error(Code::kCorrupt, path_of(tensor), tensor.name,
+                                  std::to_string(rows) + " rows", format::shape_text(tensor.shape),
+                                  "download the file again");
+    }
+    const std::string block = tensor.name.substr(0, tensor.name.find('.', tensor.name.find('.') + 1) + 1);
+    const std::size_t row_bytes = tensor.bytes.size() / static_cast<std::size_t>(rows);
+    std::vector<GgufTensor> parts;
+    std::size_t first = 0;
+    for (const Piece& piece : pieces) {
+      GgufTensor part = tensor;
+      part.name = block + std::string(piece.rest), part.shape.front() = piece.rows;
+      const std::size_t bytes = row_bytes * static_cast<std::size_t>(piece.rows);
+      part.bytes = tensor.bytes.subspan(first, bytes);
+      first += bytes;
+      parts.push_back(std::move(part));
+    }
+    return parts;
+  }
+
   const std::string& path_of(const GgufTensor& tensor) const {
     return files_.files[static_cast<std::size_t>(tensor.part)].path();
   }

@@ -84,13 +84,12 @@ constexpr std::string_view kOfLmHead[] = {"", "model."};
 constexpr std::string_view kOfTarget[] = {"model.", ""};
 constexpr format::NamePrefixes kPrefixes[] = {{"lm_head.", kOfLmHead}, {"", kOfTarget}};
 constexpr std::string_view kBareNames[] = {".bias", ".sinks"};
-// Experts are stored turned, and gate and up take turns.
-constexpr ConversionNames kNotConverted = {.experts = "", .one_less = {}};
+constexpr ConversionNames kNames = {.experts = "experts.", .one_less = {}, .paired_experts = true};
 constexpr std::string_view kChatFormats[] = {"harmony", "plain"};
 
 }  // namespace
 
-const Family kFamily = {"gpt_oss", kTypes, kPrefixes,     kBareNames,   read,
-                        nullptr,   build,  kNotConverted, kChatFormats, &kSynthetic};
+const Family kFamily = {"gpt_oss", kTypes, kPrefixes, kBareNames,   read,
+                        nullptr,   build,  kNames,    kChatFormats, &kSynthetic};
 
 }  // namespace ft::gpt_oss

@@ -83,10 +83,10 @@ constexpr std::string_view kOfTarget[] = {"model.", "model.language_model.", "la
                                           "language_model.", ""};
 constexpr format::NamePrefixes kPrefixes[] = {{"lm_head.", kOfLmHead}, {"", kOfTarget}};
 constexpr std::string_view kBareNames[] = {".bias"};
-constexpr std::string_view kChatFormats[] = {"llama3_json", "mistral with reasoning",
-                                             "mistral",     "mistral with a list of calls",
-                                             "qwen3_5",     "granite",
-                                             "hermes",      "plain"};
+constexpr std::string_view kChatFormats[] = {
+    "llama3_json", "mistral with reasoning", "mistral", "mistral with a list of calls",
+    "qwen3_5",     "granite with reasoning", "granite", "hermes",
+    "plain"};
 
 }  // namespace
 

@@ -172,13 +172,13 @@ void read_moe(KeyReader& text, Config& c) {
   if (!good) text.fail("mlp_only_layers", "a list of layers, counted from 0", dense);
 }
 
-/// Positions below the span have a gain of exactly 1; beyond it the queries are multiplied by a factor that
-/// this version does not have, so the context ends there.
-void read_position_gain(KeyReader& text, Config& c) {
-  KeyReader keys(text.object("rope_parameters"), text.where() + ".rope_parameters");
-  if (keys.real("llama_4_scaling_beta", 0, 0, 1e3) > 0 && c.rope.original_positions > 0)
-    c.context = std::min(c.context, c.rope.original_positions);
-  if (!keys.status().ok()) text.fail(keys.status().error().code, keys.status().error().message);
+constexpr std::int64_t kMaxGains = 1 << 16;  // of published models: 16
+
+/// A gain for each span of positions.
+void limit_position_gain(Config& c) {
+  if (c.rope.gain_span == 0) return;
+  c.context = std::min(c.context, c.rope.gain_span * kMaxGains);
+  c.rope.gain_positions = c.context;
 }
 
 void check_supported(KeyReader& text) {
@@ -236,6 +236,7 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
   check_supported(text);
   FT_TRY(text.status());  // the code below multiplies these
   c.rope = blocks::read_rope(text, {variant->theta, 1, c.sizes.head_dim, c.sizes.positions});
+  if (!variant->position_gain) c.rope.gain_span = 0;
   if (c.rope.rotary_dim != c.sizes.head_dim)
     blocks::refuse(text, "partial_rotary_factor", "1", "a part of a head");
   c.context = c.sizes.positions;
@@ -245,7 +246,7 @@ Result<Config> Config::read(const format::ConfigFiles& files, const std::string&
   if (variant->skips_rotation) read_rotation(text, c);
   read_windows(text, object, *variant, c);
   if (variant->multipliers) read_multipliers(text, c);
-  if (variant->position_gain) read_position_gain(text, c);
+  if (variant->position_gain) limit_position_gain(c);
   if (variant->experts) read_moe(text, c);
   FT_TRY(text.status());
   FT_ASSIGN(c.ends, blocks::read_ends(files, top, text, nested, c.sizes.vocabulary, c));

@@ -1,5 +1,6 @@
 #include "models/llama/config.h"
 
+#include <cmath>
 #include <gtest/gtest.h>
 
 namespace ft::llama::config_test {
@@ -84,7 +85,13 @@ TEST(LlamaConfig, AnInnerConfigOfMistral3NamesItsOwnType) {
                            "mistral3");
   ASSERT_TRUE(inner.ok()) << inner.error().message;
   EXPECT_EQ(inner->rope.attention_factor, 1);
-  EXPECT_EQ(inner->facts().context, 16384) << "beyond it queries have a gain";
+  EXPECT_EQ(inner->facts().context, 262144);
+  Attention attend;
+  blocks::set_rope(attend, inner->rope);
+  ASSERT_EQ(attend.gains.size(), 16U);
+  EXPECT_EQ(attend.gain_at(16383), 1);
+  EXPECT_EQ(attend.gain_at(16384), static_cast<float>(1 + 0.1 * std::log(2.0)));
+  EXPECT_EQ(attend.gain_at(262143), static_cast<float>(1 + 0.1 * std::log(16.0)));
   EXPECT_EQ(parse(R"({"model_type":"mistral3","text_config":{}})", "mistral3")->facts().context, 131072);
   EXPECT_NE(message_of(parse(R"({"model_type":"mistral3","text_config":{"model_type":"gpt2"}})", "mistral3"))
                 .find("text_config.model_type: expected"),

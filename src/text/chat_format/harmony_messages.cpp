@@ -97,6 +97,11 @@ Json in_turns(const Json& messages) {
 }  // namespace
 
 void prepare_harmony(Json& context) {
+  for (Json& tool : context["tools"]) {  // the template joins texts with the description
+    if (!tool.is_object() || !tool.contains("function") || !tool["function"].is_object()) continue;
+    if (const Json known = tool["function"].value("description", Json()); !known.is_string())
+      tool["function"]["description"] = "";
+  }
   for (Json& message : context["messages"]) {
     if (!message.is_object()) continue;
     join_parts(message);

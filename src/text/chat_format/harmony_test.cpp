@@ -75,6 +75,17 @@ TEST(HarmonyMessages, ReasoningAndCallsAreAsTheTemplateWantsThem) {
       << "the template refuses text and reasoning beside a call";
 }
 
+TEST(HarmonyMessages, AToolNeedsNoDescription) {
+  const auto with_tool = [](const std::string& function) {
+    const auto text = chat_template().render(R"([{"role":"user","content":"a"}])",
+                                             R"([{"type":"function","function":)" + function + "}]", {});
+    return text.ok() ? *text : text.error().message;
+  };
+  EXPECT_EQ(with_tool(R"({"name":"f","parameters":{}})"),
+            with_tool(R"({"name":"f","description":"","parameters":{}})"));
+  EXPECT_NE(with_tool(R"({"name":"f","description":null})").find("type f = "), std::string::npos);
+}
+
 TEST(HarmonyMessages, WithoutThinkingTheEffortIsLow) {
   const auto effort = [](const RenderOptions& options) {
     const std::string text = *chat_template().render(R"([{"role":"user","content":"a"}])", "", options);

@@ -86,13 +86,20 @@ TEST(MistralFormat, TagsAreTheVocabulariesOwnTokensAndTextMayBeBeforeThem) {
 }
 
 TEST(MistralFormat, TheTemplateChoosesTheForm) {
-  constexpr std::string_view kNames[] = {
-      "mistral with reasoning", "mistral", "mistral with a list of calls", "granite", "hermes", "plain"};
+  constexpr std::string_view kNames[] = {"mistral with reasoning",
+                                         "mistral",
+                                         "mistral with a list of calls",
+                                         "granite with reasoning",
+                                         "granite",
+                                         "hermes",
+                                         "plain"};
   const auto chosen = [&](std::string_view source) { return choose_chat_format(kNames, source).name; };
   EXPECT_EQ(chosen("[TOOL_CALLS]{{ name }}[ARGS]"), "mistral");
   EXPECT_EQ(chosen("[THINK]{{ x }}[/THINK][TOOL_CALLS]{{ name }}[ARGS]"), "mistral with reasoning");
   EXPECT_EQ(chosen("[TOOL_CALLS][{{ calls }}]"), "mistral with a list of calls");
   EXPECT_EQ(chosen("respond with <|tool_call|> and a list"), "granite");
+  EXPECT_EQ(chosen("{% if thinking %}<think></think><response></response>{% endif %}<|tool_call|>"),
+            "granite with reasoning");
   EXPECT_EQ(chosen("<tool_call>"), "hermes") << "Granite 4";
   EXPECT_EQ(chosen("[INST]"), "plain");
 }
@@ -102,6 +109,63 @@ TEST(MistralFormat, ReasoningIsBetweenItsTags) {
   ThinkingSplitter::Piece first = splitter.push("[THINK]why[/THINK]yes");
   const ThinkingSplitter::Piece last = splitter.finish();
   EXPECT_EQ(first.reasoning + last.reasoning + "|" + first.content + last.content, "why|yes");
+}
+
+/// "reasoning|content", pushed in pieces of up to `most` bytes.
+std::string granite_answer(const std::string& text, size_t most) {
+  ThinkingSplitter splitter(kGraniteThinkingFormat, {false, true});
+  ThinkingSplitter::Piece all;
+  const auto take = [&all](const ThinkingSplitter::Piece& piece) {
+    all.reasoning += piece.reasoning, all.content += piece.content;
+  };
+  for (size_t from = 0; from < text.size(); from += most)
+    take(splitter.push(std::string_view(text).substr(from, most)));
+  take(splitter.finish());
+  return all.reasoning + "|" + all.content;
+}
+
+TEST(GraniteFormat, ReasoningAndResponseLoseTheirTags) {
+  for (const size_t most : {1, 2, 3, 7, 99}) {
+    EXPECT_EQ(granite_answer("<think>why</think>\n<response>yes</response>", most), "why|yes");
+    EXPECT_EQ(granite_answer("<think>why</think><response>\na <b> </resp\n</response>\n", most),
+              "why|a <b> </resp\n\n");
+    EXPECT_EQ(granite_answer("<think>why</think>\n\nyes</response>", most), "why|yes</response>")
+        << "no tag before it";
+    EXPECT_EQ(granite_answer("<think>why</think>\n<respond", most), "why|<respond");
+    EXPECT_EQ(granite_answer("<think>why</think>\n<response>cut </re", most), "why|cut </re");
+    EXPECT_EQ(granite_answer("<think>hm<|tool_call|>[]", most), "hm|<|tool_call|>[]");
+    EXPECT_EQ(granite_answer("<response>yes</response>", most), "|<response>yes</response>");
+  }
+}
+
+TEST(GraniteFormat, ThinkingIsTheVariableOfItsTemplate) {
+  const std::string show = "{# <|tool_call|> <think> <response> #}{{ thinking }}";
+  const auto rendered = [&](const RenderOptions& options) {
+    const auto made = ChatTemplate::from_source(show, "");
+    const auto text = made.ok() ? made->render("[]", "", options) : Result<std::string>(made.error());
+    return text.ok() ? *text : text.error().message;
+  };
+  RenderOptions options;
+  EXPECT_EQ(rendered(options), "");
+  options.enable_thinking = true;
+  EXPECT_EQ(rendered(options), "True");
+  options.extra_json = R"({"thinking": false})";
+  EXPECT_EQ(rendered(options), "False");
+}
+
+TEST(GraniteFormat, CallsAreContentWhereTheTemplateShowsNothingElse) {
+  const std::string show = "{% for m in messages %}[{{ m.role }}:{{ m['content'] }}]{% endfor %}";
+  const std::string messages = R"([{"role":"user","content":"a"},
+      {"role":"assistant","content":null,"tool_calls":[
+        {"id":"1","function":{"name":"f","arguments":"{\"b\":1}"}},
+        {"id":"2","function":{"name":"g","arguments":{}}}]},{"role":"tool","content":"r"}])";
+  const auto rendered = [&](const std::string& source) {
+    return *ChatTemplate::from_source(source, "")->render(messages, "", {});
+  };
+  EXPECT_EQ(rendered("{# <|tool_call|> #}" + show),
+            R"([user:a][assistant:<|tool_call|>[{"name": "f", "arguments": {"b":1}}, )"
+            R"({"name": "g", "arguments": {}}]][tool:r])");
+  EXPECT_EQ(rendered("{# <|tool_call|> tool_calls #}" + show), "[user:a][assistant:][tool:r]");
 }
 
 TEST(MistralMessages, IdsHaveNineLettersAndNeighboursJoin) {

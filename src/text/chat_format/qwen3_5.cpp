@@ -45,6 +45,9 @@ std::unique_ptr<ToolParser> qwen3_5_make_parser(ToolSchemas schemas) {
 }
 
 constexpr ReasoningTags kReasoning = {"<think>", "</think>", "\n\n"};
+// Special in the tokenizers of some models, such as SmolLM3.
+constexpr std::string_view kQwen35SpecialTokens[] = {kReasoning.open, kReasoning.close,
+                                                     qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose};
 constexpr std::array<std::string_view, 3> kMiddle = {"<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>"};
 
 }  // namespace
@@ -54,14 +57,16 @@ constinit const ChatFormat kQwen35Format = {
     kReasoning,
     {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kQwen35Openings,
      qwen3_5_make_parser, qwen3_5_call_body, qwen3_5_shared_rules, "\n", qwen3_5_text_body},
-    kMiddle};
+    kMiddle,
+    kQwen35SpecialTokens};
 
 constinit const ChatFormat kQwen35FormatWithoutGrammar = {
     "qwen3_5 without a grammar of calls",
     kReasoning,
     {qwen3_5_tags::kCallOpen, qwen3_5_tags::kCallClose, qwen3_5_tags::kFunctionOpen, kQwen35Openings,
      qwen3_5_make_parser, nullptr, nullptr},
-    kMiddle};
+    kMiddle,
+    kQwen35SpecialTokens};
 
 bool is_qwen3_5_template(std::string_view source) {
   const std::string open(qwen3_5_tags::kCallOpen);

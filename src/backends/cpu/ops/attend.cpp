@@ -186,7 +186,11 @@ class AttendOp final : public Operation {
     return step.of(q_, worker).row(row) + head * stride;
   }
   void prepare_query(const Step& step, std::int64_t row, int head, int worker) const {
-    prepare_head(step, q_norm_, query_in(step, row, head, worker), row, query(row, head));
+    float* const out = query(row, head);
+    prepare_head(step, q_norm_, query_in(step, row, head, worker), row, out);
+    if (op_.gains.empty()) return;
+    const float gain = op_.gain_at(step.positions[row]);
+    for (int d = 0; d < op_.head_dim; ++d) out[d] *= gain;
   }
 
   void prepare_head(const Step& step, const std::vector<float>& norm, const float* in, std::int64_t row,

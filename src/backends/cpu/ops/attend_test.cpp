@@ -17,6 +17,8 @@ namespace {
 
 constexpr int kPositions = 75;
 
+constexpr float kGains[] = {1, 1.5F, 0.25F, 2};  // the last one holds for the rest
+
 enum class Sinks { kNone, kMixed, kBelow, kAbove };  // the scores; mixed: some above, some below
 
 struct AttendShape {
@@ -25,6 +27,7 @@ struct AttendShape {
   int window = 0;
   bool causal = true;
   Sinks sinks = Sinks::kNone;
+  int gain_span = 0;  // positions of each of kGains; 0: no gains
 
   int query_width() const { return heads * head_dim * (gated ? 2 : 1); }
   int kv_width() const { return kv_heads * head_dim; }
@@ -58,6 +61,8 @@ Program attention(const AttendShape& shape, RandomWeights& random) {
   attend.eps = 1e-6F, attend.scale = 0.3F;
   attend.gated = shape.gated;
   attend.sliding_window = shape.window, attend.causal = shape.causal;
+  if (shape.gain_span > 0)
+    attend.gains.assign(std::begin(kGains), std::end(kGains)), attend.gain_span = shape.gain_span;
   if (shape.sinks != Sinks::kNone) {
     attend.sinks = random.plain(Format::kF32, 1, shape.heads, 0);
     auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(attend.sinks.data));
@@ -99,11 +104,13 @@ std::vector<double> expected_head(const AttendShape& shape, const std::vector<fl
   const int key = shape.query_width() + head / (shape.heads / shape.kv_heads) * shape.head_dim;
   const int first = shape.window > 0 ? std::max(0, position + 1 - shape.window) : 0;
   const int last = shape.causal ? position : kPositions - 1;
+  const int span = shape.gain_span > 0 ? shape.gain_span : kPositions;
+  const auto gain = static_cast<double>(kGains[std::min(position / span, 3)]);
   std::vector<double> weights;
   for (int p = first; p <= last; ++p) {
     double score = 0;
     for (int d = 0; d < shape.head_dim; ++d) score += at(position, query + d) * at(p, key + d);
-    weights.push_back(score * static_cast<double>(0.3F));
+    weights.push_back(score * gain * static_cast<double>(0.3F));
   }
   const double sink = static_cast<double>(sink_of(shape, head));
   double top = *std::max_element(weights.begin(), weights.end());
@@ -151,7 +158,8 @@ TEST(CpuAttend, IsSoftmaxAttentionInAnyChunk) {
   for (const AttendShape& shape :
        {AttendShape{}, AttendShape{12, 1, 64, false}, AttendShape{4, 4, 16, true}, AttendShape{.window = 1},
         AttendShape{.window = 33}, AttendShape{2, 1, 512, false, 64}, AttendShape{.causal = false},
-        AttendShape{.sinks = Sinks::kMixed}, AttendShape{8, 2, 64, false, 33, true, Sinks::kMixed}}) {
+        AttendShape{.sinks = Sinks::kMixed}, AttendShape{8, 2, 64, false, 33, true, Sinks::kMixed},
+        AttendShape{.gain_span = 17}, AttendShape{6, 3, 48, false, 40, true, Sinks::kMixed, 30}}) {
     RandomWeights random(2);
     const Program program = attention(shape, random);
     const std::vector<float> rows = exact_rows(random, kPositions * shape.width());

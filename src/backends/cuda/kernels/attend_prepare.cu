@@ -89,8 +89,10 @@ FT_DEVICE void attend_prepare(const AttendArgs& p, float* scratch) {
   own.rotate(p, cosines, sines, scratch);
   if (query) {
     float* to = p.queries + ((long long)row * p.heads + head) * p.head_dim;
+    float factor = p.scale;
+    if (p.gains != nullptr) factor *= p.gains[min_(position / p.gain_span, p.gain_count - 1)];
     FT_UNROLL for (int j = 0; j < Each; j++) {
-      if (lane_of() + 32 * j < p.head_dim) to[lane_of() + 32 * j] = own.v[j] * p.scale;
+      if (lane_of() + 32 * j < p.head_dim) to[lane_of() + 32 * j] = own.v[j] * factor;
     }
     return;
   }
