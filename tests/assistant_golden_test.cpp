@@ -1,6 +1,6 @@
 // The assistant of Gemma 4 against the published forward pass in float32, on two random pairs: `dense` with a
 // whole head, `small` with shared layers, per-layer embeddings and logits by cluster. The goldens were made
-// with transformers 5.24 (the field "about" of drafts.json says how).
+// with transformers 5.24 (see the field "about" of drafts.json).
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -75,11 +75,11 @@ class AssistantGolden : public testing::TestWithParam<Pair> {
     return std::move(*decoder_->open(tokens, options, DrafterKind::kAssistant));
   }
 
-  /// Drafts until the lead of the published logit is too small for this backend.
+  /// Compares drafts until the margin of the published logit is too small for this backend.
   void expect_drafts(const Json& one, std::span<const std::int32_t> drafts, const char* of = "drafts") {
     for (std::size_t i = 0; i < drafts.size(); ++i) {
       if (one["margin"][i].get<double>() < margin()) return;  // the chain may part here
-      // A tie of clusters decides which tokens have logits, and no margin tells of it.
+      // A tie of clusters decides which tokens have logits, and the margin does not show that.
       const bool clustered = GetParam().name == std::string_view("small");
       if (clustered && drafts[i] != one[of][i].get<std::int32_t>() && parted_++ == 0) return;
       EXPECT_EQ(drafts[i], one[of][i].get<std::int32_t>()) << one["committed"] << " rows, draft " << i;
@@ -110,7 +110,7 @@ TEST_P(AssistantGolden, ChainsAreThoseOfThePublishedForwardPass) {
   EXPECT_GT(compared_, exact() ? 150 : emulated() ? 4 : 40);
 }
 
-/// `query_position` of the config: queries turn by the last committed row.
+/// `query_position` of the config: the rotary position of the queries is that of the last committed row.
 TEST_P(AssistantGolden, ChainsWithQueriesAtTheLastRowAreThoseOfThatRule) {
   CopiedModel copy((pair_folder() / "assistant").string());
   copy.edit("{", "{\"query_position\": \"last\",");
@@ -128,7 +128,7 @@ TEST_P(AssistantGolden, ChainsWithQueriesAtTheLastRowAreThoseOfThatRule) {
   EXPECT_GT(other, 0) << "the rules draft the same";
 }
 
-/// The drafts of the second round, by whatever the first one proposed and however much of it was right.
+/// The drafts of the second round depend neither on the drafts of the first nor on how many were accepted.
 TEST_P(AssistantGolden, RowsOfRejectedDraftsAreNotSeen) {
   const std::vector<std::int32_t> tokens = tokens_of(golden_["cases"].back());
   for (int round = emulated() ? 2 : 0; round < 3; ++round) {

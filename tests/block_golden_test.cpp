@@ -1,6 +1,6 @@
 // DFlash2 and DSpark against the published code in float32, on random drafters of odd sizes
-// (tools/make_block_golden.py): the drafts of every block, whatever was observed in one piece or in several,
-// in whatever layout the config is, beside whatever other slot.
+// (tools/make_block_golden.py): the drafts of every block, with rows observed in one piece or in several, in
+// every layout of the config, alone and next to another slot.
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -111,7 +111,7 @@ class BlockGolden : public testing::TestWithParam<Bench> {
       const std::vector<std::int32_t> tokens(static_cast<std::size_t>(count), 1);
       EXPECT_TRUE(drafter_->observe(slot, tokens, true).ok());
       if (at + count < rows) {
-        EXPECT_TRUE(drafter_->save(slot).ok());  // it takes the rows in
+        EXPECT_TRUE(drafter_->save(slot).ok());  // it observes the rows
       }
     }
   }
@@ -158,8 +158,8 @@ class BlockGolden : public testing::TestWithParam<Bench> {
     return {slot, tokens, static_cast<int>(one["drafts"].size())};
   }
 
-  /// As long as the drafts before are those of the published code, so that the scores are. A choice with less
-  /// lead than the error of this backend may differ.
+  /// Compares a draft while all drafts before it equal the published ones, because only then do the scores. A
+  /// choice whose margin is smaller than the error of this backend may differ.
   void expect_drafts(const Json& one, const std::vector<std::int32_t>& drafts) {
     ASSERT_EQ(drafts.size(), one["drafts"].size());
     for (std::size_t i = 0; i < drafts.size(); ++i) {
@@ -172,9 +172,9 @@ class BlockGolden : public testing::TestWithParam<Bench> {
     }
   }
   static bool exact() { return GetParam().backend == std::string_view("ref"); }
-  /// ref is float32 as the published code is; the others have 16-bit keys and values and rounded rows.
+  /// ref computes in float32, like the published code; the others round rows and keep 16-bit keys and values.
   static double error() { return exact() ? 0 : 0.15; }
-  /// Of the drafts of one run over all cases.
+  /// Counts the drafts of one run over all cases.
   static int least() { return exact() ? 59 : emulated() ? 2 : 10; }
 
   Json golden_;
@@ -223,7 +223,7 @@ TEST_P(BlockGolden, ASlotDraftsBesideOthersAsItDoesAlone) {
 }
 
 TEST_P(BlockGolden, TheHostWalksAsTheDeviceDoes) {
-  // At temperature 0 rejection sampling draws what the pass draws, one by one on the host.
+  // At temperature 0 rejection sampling on the host draws the same tokens one by one as the pass.
   for (const Json& one : golden_["cases"]) {
     observe(0, one["rows"], 64);
     std::vector<Asked> device = {asked(0, one)}, host = device;

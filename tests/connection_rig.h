@@ -1,6 +1,6 @@
-// Clients at both ends of socket pairs, the server's own connections between them and an engine that is not
-// one: what the server does with bytes, without a listener, a model or a clock. Header-only. Owner: a test or
-// a fuzz target. Thread: one, and the text pool's.
+// Clients on socket pairs, the server's own connections at the other ends, and a fake engine: tests the
+// server's handling of bytes without a listener, a model or a clock. Header-only. Owner: a test or a fuzz
+// target. Threads: one, and the text pool's.
 #pragma once
 
 #include <boost/asio/co_spawn.hpp>
@@ -73,7 +73,7 @@ class ConnectionRig {
     return clients_.size() - 1;
   }
 
-  /// What the server does not take any more is dropped.
+  /// Drops the bytes that the server no longer reads.
   void send(std::size_t client, std::string_view bytes) {
     for (bool moved = true; !bytes.empty() && moved;) {
       const ssize_t sent = ::send(clients_[client].socket, bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -82,7 +82,7 @@ class ConnectionRig {
     }
   }
 
-  /// Runs until nothing moves but time; true if something did.
+  /// Runs until only timers are left; true if anything happened.
   bool settle() {
     bool moved = false;
     for (bool more = true; more; moved = moved || more) {
@@ -101,14 +101,14 @@ class ConnectionRig {
     }
   }
 
-  /// The client sends no more and reads on.
+  /// The client stops sending and keeps reading.
   void half_close(std::size_t client) { ::shutdown(clients_[client].socket, SHUT_WR); }
 
   void leave(std::size_t client) {
     if (const int socket = std::exchange(clients_[client].socket, -1); socket >= 0) ::close(socket);
   }
 
-  /// Everybody leaves, and every connection ends.
+  /// All clients leave, and every connection ends.
   void finish() {
     settle();
     for (std::size_t i = 0; i < clients_.size(); ++i) leave(i);

@@ -1,5 +1,5 @@
-// Counts every operator new of a test program, so that work that must not allocate is seen to. It defines the
-// program's own operators: one source of a program may include it.
+// Counts every operator new of a test program, to test that work does not allocate. It defines the program's
+// operators, so only one source of a program may include it.
 #pragma once
 
 #include <atomic>

@@ -25,7 +25,7 @@ ToyOptions tiny(bool walks = false) {
   return options;
 }
 
-/// `walks`: of DFlash2.
+/// `walks`: the drafter is like DFlash2.
 struct Network {
   DrafterKind drafter;
   bool walks = false;
@@ -227,7 +227,7 @@ TEST(DistributionProof, AFaultIsSeenWhicheverNetworkDrafts) {
   }
 }
 
-/// EAGLE-3 drafts two thirds of the vocabulary: a rule that left out the rest would be seen.
+/// EAGLE-3 drafts two thirds of the vocabulary: a rule that leaves out the rest must be found.
 TEST(DistributionProof, ATokenThatNeverComesIsSeen) {
   ToyDecoder decoder(1, tiny(), 64);
   const Case plain = case_of("plain");

@@ -1,5 +1,5 @@
-// Drafters in separate folders against the figures that were made with them. The trained pairs are not
-// in the repository: FORETOKEN_TRAINED names the folder that holds them, without it these tests are skipped.
+// Drafters in separate folders against the figures that were made with them. The trained pairs are not in
+// the repository: FORETOKEN_TRAINED names their folder. Without it these tests are skipped.
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 struct Case {
   const char* backend;
-  double margin;  // of the reference over its second choice, from which a draft must agree
+  double margin;  // of the reference over its second choice; with a larger margin the draft must be equal
 };
 
 class DflashGolden : public testing::TestWithParam<Case> {
@@ -43,7 +43,7 @@ class DflashGolden : public testing::TestWithParam<Case> {
     decoder_ = std::move(*decoder);
   }
 
-  /// Tokens a round over the greedy answers to the golden chat prompts.
+  /// Tokens per round over the greedy answers to the golden chat prompts.
   double tokens_per_round(int depth) {
     std::int64_t tokens = 0, rounds = 0;
     for (const char* name : {"chat_fibonacci", "chat_think", "multi_turn", "tool_weather"}) {

@@ -1,8 +1,7 @@
-// The EAGLE-3 drafter of gemma4-tiny against the chained drafts that were made with it in float32, and the
-// tokens that its rounds give; the drafts of SmolLM2's drafter, in the original layout, likewise. The trained
-// pairs are not in the repository: FORETOKEN_TRAINED names the folder that holds them, and FORETOKEN_SMOLLM2
-// the SmolLM2 model; without them these tests are skipped. Random heads for gpt-oss are in the repository
-// (tools/make_odd_eagle3.py).
+// The EAGLE-3 drafters of gemma4-tiny and, in the original layout, of SmolLM2: their chained drafts in
+// float32, and the tokens of their rounds. The trained pairs are not in the repository: FORETOKEN_TRAINED
+// names their folder, and FORETOKEN_SMOLLM2 the SmolLM2 model. Without them these tests are skipped. Random
+// heads for gpt-oss are in the repository (tools/make_odd_eagle3.py).
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -45,14 +44,14 @@ class Eagle3Golden : public testing::TestWithParam<const char*> {
   }
 
   bool exact() const { return GetParam() == std::string_view("ref"); }
-  /// The reference's lead over its second choice, from which a draft must agree. Its embedding's scale is not
-  /// rounded to bf16 and ours is, so even ref differs a little.
+  /// Of the reference over its second choice: with a larger one the draft must be equal. Our scale of the
+  /// embedding is rounded to bf16 and the reference's is not, so even ref differs a little.
   virtual double margin() const { return exact() ? 0.25 : 0.5; }
 
   void expect_chain(const Json& item, std::span<const std::int32_t> drafts) {
     for (std::size_t i = 0; i < drafts.size(); ++i) {
       const Json& top = item["top5"][i];
-      if (top[0][1].get<double>() - top[1][1].get<double>() <= margin()) return;  // the chain may part here
+      if (top[0][1].get<double>() - top[1][1].get<double>() <= margin()) return;  // later drafts may differ
       EXPECT_EQ(drafts[i], item["drafts"][i].get<std::int32_t>())
           << "pending " << item["pending_index"] << " draft " << i;
       ++compared_;
@@ -77,7 +76,7 @@ class Eagle3Golden : public testing::TestWithParam<const char*> {
     decoder_->close(*slot);
   }
 
-  /// Tokens a round over the greedy answers to the golden chat prompts.
+  /// Tokens per round over the greedy answers to the golden chat prompts.
   double tokens_per_round(int depth) {
     std::int64_t tokens = 0, rounds = 0;
     for (const char* name : {"chat_fibonacci", "chat_think", "multi_turn", "tool_weather"}) {

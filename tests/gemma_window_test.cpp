@@ -1,4 +1,4 @@
-// Gemma 4 with keys released outside of its windows, against steps that keep all of them: the random models
+// Gemma 4 whose keys outside its windows are released, against steps that keep all keys, on the random models
 // of tests/golden/gemma4. On `ref` a released key is NaN.
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class GemmaWindow : public testing::TestWithParam<Case> {
     for (int i = 0; i < kPrompt; ++i) prompt_.push_back(i < kPrompt / 2 ? i * 37 % 500 : prompt_[i - 60]);
   }
 
-  /// What a row that keeps everything chooses after each token.
+  /// The choice of a row after each token, with all keys kept.
   Tokens choices(const Tokens& tokens) {
     const auto network =
         std::move(*backend_->compile(model_.target, {.max_rows = 256, .max_logit_rows = 256}));
@@ -93,7 +93,7 @@ TEST_P(GemmaWindow, ForksAndSnapshotsContinueWithTheSameTokens) {
     EXPECT_LE(snapshot.low(), snapshot.high() - kForkRoom);
     Written written;
     ASSERT_TRUE(snapshot.write_to(written));
-    finish(*slot);  // it releases what the snapshot still sees
+    finish(*slot);  // it releases rows that the snapshot still sees
     Given given(written.bytes);
     const Snapshot again = std::move(*decoder_->snapshots().read(given));
     EXPECT_EQ(again.low(), snapshot.low());

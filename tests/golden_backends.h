@@ -23,7 +23,7 @@ inline bool on_cuda(std::string_view name) { return name != "ref" && name != "cp
 /// In the names of tests.
 inline std::string name_of(std::string_view name) { return name == "auto" ? "gpu" : std::string(name); }
 
-/// A test of a device that is not there is skipped before (why_not).
+/// Tests of a missing device are skipped before (why_not).
 inline std::unique_ptr<Backend> backend_of(const std::string& name) {
   if (on_cuda(name)) return std::move(cuda_on(name).value());
   return std::move(make_backend({.name = name, .threads = 2}).value());

@@ -1,4 +1,4 @@
-// What the tests against golden files share: the choice of a row of logits, and a chain of drafts after a
+// Shared by the tests against golden files: the choice of a row of logits, and a chain of drafts after a
 // prefix of a text.
 #pragma once
 
@@ -36,7 +36,7 @@ inline Choice choose(std::span<const float> logits) {
   return {static_cast<std::int32_t>(highest - logits.begin()), *highest, *highest + std::log(sum)};
 }
 
-/// Drafts after tokens[0, pending], of which the slot has seen a beginning.
+/// Drafts after tokens[0, pending]; the slot has already observed a part of them.
 inline std::vector<std::int32_t> drafts_after(Decoder& decoder, Slot& slot,
                                               std::span<const std::int32_t> tokens, std::int64_t pending,
                                               int depth) {

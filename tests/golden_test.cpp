@@ -1,7 +1,7 @@
 // The models against transformers in float32: logits, greedy text and chained drafts of every golden prompt,
-// perplexity and draft agreement of the held-out texts. tools/make_golden.py made the figures, which state
-// their provenance. FORETOKEN_FULL=1 checks complete texts; FORETOKEN_TRAINED names a folder of trained
-// models that are not a part of this project, the bf16 original among them (tests/trained_experts_test.cpp).
+// perplexity and draft agreement of the held-out texts. tools/make_golden.py made the figures and wrote their
+// provenance into them. FORETOKEN_FULL=1 checks complete texts; FORETOKEN_TRAINED names a folder of trained
+// models outside this project, among them the bf16 original (tests/trained_experts_test.cpp).
 #include <cstdlib>
 #include <filesystem>
 #include <fmt/format.h>
@@ -28,9 +28,9 @@ bool full() { return test::full_run(); }
 struct Set {
   std::string name;
   std::string golden;
-  double cpu_margin;    // margin of the reference over its second choice from which cpu must agree
+  double cpu_margin;    // of the reference over its second choice; with a larger one cpu must agree
   int activations = 8;  // of cpu; 16: routes of random weights differ otherwise
-  double turned = 0;    // share of the choices that a route may turn, where codes of 8 bits are all there are
+  double turned = 0;    // share of the expert choices that may differ where only 8-bit codes exist
 };
 
 struct Case {
@@ -117,7 +117,7 @@ class Golden : public testing::TestWithParam<Case> {
   }
 
   bool exact() const { return GetParam().backend == "ref"; }
-  /// The margin of the reference from which our choice must be the same.
+  /// If the reference's margin is larger than this, our choice must be the same.
   double margin() const { return exact() ? 2 * kRefError : GetParam().set.cpu_margin; }
   bool cut(std::size_t tokens) const { return exact() && !full() && tokens > kRefRows; }
 
@@ -250,7 +250,7 @@ std::vector<Case> cases() {
     for (const char* name : kLlamas)
       all.push_back({backend, {std::string("llama_") + name, golden_of(name), 0.1, activations}});
     all.push_back({backend, {"gpt_oss_plain", gpt_oss_golden("plain"), 0.3, activations}});
-    // With rows of 8 bits, cpu's too, routes of this random model turn 4 or 5 of 336 choices.
+    // With 8-bit rows, on cpu too, the routes of this random model change 4 or 5 of 336 choices.
     const double turned = activations == 8 ? 0.03 : 0;
     for (const char* name : {"gpt_oss_mxfp4", "gpt_oss_mlx", "gpt_oss_gguf"})
       all.push_back({backend, {name, gpt_oss_golden("mxfp4"), 0.3, activations, turned}});
@@ -258,12 +258,12 @@ std::vector<Case> cases() {
       all.push_back({backend, {"smollm2", "tests/golden/smollm2", 0.5}});
     for (const char* name : kWithHeads) {
       const std::string golden = fmt::format("tests/golden/mtp/{}/golden", name);
-      // Rounding turns two of 271 routes of glm4_moe, whose weights are random.
+      // Rounding changes two of 271 routes of glm4_moe, whose weights are random.
       const double margin = std::string_view(name) == "glm4_moe" ? 0.45 : 0.1;
       all.push_back({backend, {std::string("mtp_") + name, golden, margin, activations}});
     }
   }
-  // The kernels for Apple GPUs as C++: the small models, because it has one thread.
+  // The kernels for Apple GPUs as C++ have one thread, so only the small models.
   all.push_back({"metal-twin", {"odd", "tests/golden/odd/golden", 0.1}});
   if (!full()) return all;
   all.push_back({"metal-twin", {"odd_experts", "tests/golden/odd_experts/golden", 0.1, 16}});
@@ -316,8 +316,8 @@ class HeldOut : public testing::TestWithParam<std::tuple<const char*, int>> {
   };
   using RowFunction = std::function<void(std::size_t row, std::span<const float> logits)>;
 
-  /// One window through a program: logits of every row, and captured hidden states in `hidden_out` if
-  /// requested.
+  /// Runs one window through a program: logits of every row, and the captured hidden states in `hidden_out`
+  /// if it is given.
   void run(Pass& pass, std::span<const std::int32_t> tokens, std::span<const float> hidden,
            std::vector<float>* hidden_out, const RowFunction& row) {
     constexpr std::size_t kRows = 128;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int32_t kNonsense = -1'000'000;
 
-/// What was submitted and did not run yet, and the device's copies of token buffers.
+/// The steps that were submitted and have not run yet, and the device's copies of token buffers.
 class Queue {
  public:
   explicit Queue(LateReport& report) : report_(report) {}
@@ -25,7 +25,7 @@ class Queue {
     steps_ += step ? 1 : 0;
     report_.waiting = steps_;
   }
-  /// Runs everything; the tokens that its steps stored reach the host.
+  /// Runs all steps; then the host has the tokens that they stored.
   void drain() {
     if (report_.lost) {
       work_.clear(), stored_.clear(), steps_ = report_.waiting = 0;

@@ -1,6 +1,6 @@
-// A backend that behaves as one with a device of its own, on top of any other one, for tests: submitted steps
-// run at collect() and not before, what the host may not see yet holds nonsense, tokens that the host writes
-// into the round's buffer do not reach the device, rows can be seen through read() alone, and samples follow.
+// For tests: wraps another backend and behaves like one with a separate device. Submitted steps run at
+// collect() and not before; buffers that the host may not read yet hold garbage; tokens that the host writes
+// into the round's buffer do not reach the device; rows are visible only through read(), and samples follow.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,9 @@
 
 namespace ft::test {
 
-/// What its steps did, for the test.
+/// Counts of its steps, for the test.
 struct LateReport {
-  int collects = 0;                // that found steps waiting
+  int collects = 0;                // collects that found waiting steps
   int steps = 0;                   // that ran
   int waiting = 0;                 // that were submitted and did not run yet
   int most_waiting = 0;            // steps that one collect ran

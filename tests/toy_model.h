@@ -16,13 +16,13 @@ struct ToyOptions {
   int layers = 3;  // the middle one is attention
   unsigned seed = 1;
   float scale = 0.6F;  // scale of the weights; a larger one gives more varied text
-  int drafts = 0;      // draft vocabulary, beside `spare` extra ids; 0: all
+  int drafts = 0;      // draft vocabulary, without the `spare` extra ids; 0: all
   int extra = 0;
-  /// With the drafters that have a folder of their own: one like EAGLE-3 with two thirds of the vocabulary, a
+  /// With the drafters that are loaded from folders: one like EAGLE-3 with two thirds of the vocabulary, a
   /// block drafter, an assistant that reads the target's keys and values, the model itself.
   bool folders = false;
   bool walks = false;       // the block drafter is like DFlash2
-  bool only_block = false;  // of `folders` and the head, the block drafter alone
+  bool only_block = false;  // of `folders` and the head, only the block drafter
 };
 
 /// Owns the weights of its programs.

@@ -1,7 +1,7 @@
 // The choice among real drafters on a text that changes kind every 200 tokens, counted and not timed. At each
 // place of greedy answers of the trained model the drafts of its MTP head, of its DFlash drafter and of
 // lookup are compared with the answer; the policy then chooses among them by simulated costs. The trained
-// pair is not in the repository: FORETOKEN_TRAINED names the folder that holds it.
+// pair is not in the repository: FORETOKEN_TRAINED names its folder.
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ const Source* const kDrafters[] = {&kPasses, &kFree, &kBlock};
 constexpr DrafterKind kNames[] = {DrafterKind::kMtp, DrafterKind::kLookup, DrafterKind::kDflash};
 constexpr int kMtp[] = {0}, kLookup[] = {1}, kDflash[] = {2}, kNetworks[] = {0, 2}, kAll[] = {0, 1, 2};
 
-/// What each drafter offers at one place of an answer, and how many of its drafts are right.
+/// The drafts that each drafter offers at one place of an answer, and how many of them are right.
 struct Place {
   std::array<int, 3> max_tokens{}, context_class{}, right{};
 };
@@ -39,7 +39,7 @@ struct Prompt {
   bool raw;  // continued as it is
 };
 
-/// Four kinds of text of which the trained model knows much or little.
+/// Four kinds of text, some of which the trained model knows well.
 const std::vector<std::vector<Prompt>> kKinds = {
     {{"Write a Python function `fibonacci` that returns the nth Fibonacci number.", false},
      {"Write a Python function that counts the vowels in a string.", false},
@@ -225,7 +225,7 @@ class TrainedChoice : public testing::Test {
         costs, order, [&](std::size_t) { return who; }, [&](std::size_t) -> DepthPolicy& { return policy; });
   }
 
-  /// The best single drafter of each kind, by a policy that meets this kind alone.
+  /// The best single drafter of each kind, with a policy that sees only this kind.
   Pace oracle(const CostModel& costs, const Order& order) {
     std::map<std::size_t, std::span<const int>> best;
     std::map<std::size_t, DepthPolicy> policies;
@@ -242,7 +242,7 @@ class TrainedChoice : public testing::Test {
         [&](std::size_t kind) -> DepthPolicy& { return policies.at(kind); });
   }
 
-  SamplingParams sampler_;  // of the answer that is looked at
+  SamplingParams sampler_;  // of the answer
   std::optional<Tokenizer> tokenizer_;
   std::optional<ChatTemplate> template_;
   Model model_;
@@ -253,7 +253,7 @@ class TrainedChoice : public testing::Test {
   std::size_t begin_ = 0;  // quarters of the answers of a kind
 };
 
-/// Where each kind begins is moved on four times; the mean is what counts.
+/// The beginnings of the kinds are shifted four times; the mean counts.
 TEST_F(TrainedChoice, ReachesTheBestSingleDrafterOfEachKindWhereATextChangesKind) {
   struct {
     double row, draft, block;  // in plain steps; block: passes of the MTP head that one block costs

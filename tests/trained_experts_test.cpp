@@ -1,7 +1,7 @@
 // The trained mixture of experts against transformers in float32: logits, greedy text, chained drafts and the
-// experts that each layer chose. FORETOKEN_TRAINED names the folder that holds it; without it the tests are
-// skipped. A router that is nearly undecided may choose another expert in another order of additions, which
-// moves logits much, so the golden files say how far (`tie_effect`) and where (`near_ties`).
+// experts that each layer chose. FORETOKEN_TRAINED names its folder; without it the tests are skipped. Where
+// two experts have nearly equal scores, another order of additions may choose the other one, which changes
+// logits much: the golden files list these places (`near_ties`) and the size of the change (`tie_effect`).
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -44,7 +44,7 @@ class TrainedExperts : public testing::TestWithParam<const char*> {
   double margin(const Json& tie_effect) const {
     return (exact() ? 2 * kRefError : kCpuMargin) + 2 * tie_effect.get<double>();
   }
-  /// Prompts that are compared whole; the longest take a minute on ref.
+  /// Prompts that are compared completely; the longest take a minute on ref.
   bool skips(const Json& golden) const {
     return exact() && std::getenv("FORETOKEN_FULL") == nullptr && golden["tokens"].size() > 96;
   }
@@ -114,7 +114,7 @@ TEST_P(TrainedExperts, ChainedDraftsAreThoseOfTransformers) {
   EXPECT_GT(compared_, 20);
 }
 
-/// The program up to the route of layer `layer`, which is captured. Rows keep their numbers.
+/// The program up to the route of layer `layer`, whose choice is captured. Rows keep their numbers.
 Program until_route(const Program& whole, int layer) {
   Program part;
   for (const Instruction& instruction : whole.instructions()) {

@@ -19,9 +19,8 @@ namespace {
 using Json = nlohmann::json;
 namespace fs = std::filesystem;
 
-constexpr double kPictureError =
-    1e-2;                           // of a logit of the trained tower: pixels may differ by one step of 255
-constexpr double kJpegError = 0.1;  // of a logit: two JPEG decoders differ by a step or two of a pixel
+constexpr double kPictureError = 1e-2;  // of a logit with the trained tower: pixels may differ by 1 of 255
+constexpr double kJpegError = 0.1;      // of a logit: two JPEG decoders differ by 1 or 2 of 255
 
 std::string read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
@@ -31,7 +30,7 @@ std::string read_file(const fs::path& path) {
 
 struct Set {
   std::string name;
-  double cpu_margin;  // margin of the reference over its second choice from which cpu must agree
+  double cpu_margin;  // of the reference over its second choice; with a larger one cpu must agree
   double cpu_rows;    // error of the tower's rows on cpu, relative to their size
 };
 

@@ -55,7 +55,7 @@ TEST_F(Rendering, AnImageLeavesAPlaceholderAndIsGivenOut) {
   EXPECT_EQ(made->images[0].at, "here");
 }
 
-/// gpt-oss: without the header the beginning would be one itself.
+/// gpt-oss: without its header, the start of the answer would be read as a header.
 TEST(RenderingOfHarmony, ABeginningHasTheHeaderOfContent) {
   const ChatTemplate harmony = std::move(*ChatTemplate::load("tests/golden/gpt_oss/mxfp4"));
   GenerateParams call;

@@ -1,5 +1,5 @@
-// The instructions that only drafters use, against what program/instructions.h says of them: on every backend
-// with the rows alone and together.
+// The instructions that only drafters use, against their definition in program/instructions.h: on every
+// backend, with rows alone and together.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -46,7 +46,7 @@ struct Block {
   int count() const { return static_cast<int>(rows.size()) / width; }
 };
 
-/// What capture 0, of `out_width`, and the samples hold after one step.
+/// Capture 0, of width `out_width`, and the samples after one step.
 struct Outcome {
   std::vector<float> captured;
   std::vector<std::int32_t> round_tokens;

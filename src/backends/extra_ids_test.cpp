@@ -68,7 +68,7 @@ TEST(ExtraIdTable, AreWhatWasNamedLastWhateverCame) {
     Ids ordered;
     for (const int place : extra.order()) ordered.push_back(extra.tokens()[static_cast<std::size_t>(place)]);
     ASSERT_EQ(ordered, ascending);
-    ASSERT_TRUE(changed || std::ranges::equal(before, extra.tokens())) << "and nobody was told";
+    ASSERT_TRUE(changed || std::ranges::equal(before, extra.tokens())) << "and no caller was informed";
   }
 }
 
@@ -88,7 +88,7 @@ TEST(ExtraIdTable, ProgramsThatCannotHaveThemAreRefused) {
     EXPECT_FALSE(checked({1, 2}, {4, always})) << always[0];
   EXPECT_TRUE(checked({1, end - 3}, {2, {}}));
   EXPECT_FALSE(checked({1, end - 3}, {3, {}})) << "more than there are ids above the listed ones";
-  EXPECT_FALSE(checked({}, {4, {}})) << "beside all of the head";
+  EXPECT_FALSE(checked({}, {4, {}})) << "next to the whole LM head";
 }
 
 /// One step of five rows; sample of each row, greedy.

@@ -49,7 +49,7 @@ TEST_F(Log, AnEndThatNobodyReadsKeepsNobodyWaitingAndDropsAreCounted) {
   constexpr int kLines = 3 * static_cast<int>(kWaitingLogLines);
   const std::string filler(100, 'x');
   for (int i = 0; i < kLines; ++i) log_plain(filler);  // a full pipe would hold a writer for ever
-  EXPECT_FALSE(flush_log(1)) << "nobody reads";
+  EXPECT_FALSE(flush_log(1)) << "the pipe has no reader";
   std::string written;
   std::thread reader([&] {
     char bytes[4096];

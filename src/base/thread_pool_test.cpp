@@ -165,7 +165,7 @@ TEST(ThreadPool, WorkersThatDoNotWaitForEachOtherStay) {
 
 TEST(ThreadPool, WhoIsWokenAndHasNoCoreDoesNotSleep) {
   EXPECT_EQ(ThreadPool::slept_ns(100, 130, 190), 30);
-  EXPECT_EQ(ThreadPool::slept_ns(100, 0, 190), 90) << "nobody was seen sleeping";
+  EXPECT_EQ(ThreadPool::slept_ns(100, 0, 190), 90) << "no worker was seen sleeping";
   EXPECT_EQ(ThreadPool::slept_ns(100, 70, 190), 90) << "an earlier sleep's";
   EXPECT_EQ(ThreadPool::slept_ns(100, 230, 190), 90) << "a later sleep's";
 }

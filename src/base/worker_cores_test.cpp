@@ -41,7 +41,7 @@ TEST(WorkerCores, ASpareOneReplacesTheOneWhoseCoreIsTaken) {
     const std::vector<int> used = chosen(pool, 4);
     EXPECT_EQ(used.size(), 4U);
     EXPECT_EQ(std::ranges::count(used, taken), 0) << taken;
-    EXPECT_FALSE(pool.crowded()) << "nobody waits for that core any more";
+    EXPECT_FALSE(pool.crowded()) << "no worker waits for that core any more";
   }
 }
 
@@ -105,7 +105,7 @@ TEST(WorkerCores, WhereAllLoseTheirCoresTheWorkersHalveDownToOne) {
   for (const std::size_t workers : {8U, 4U, 2U, 1U}) {
     work(pool, 16, now, 40, half);
     EXPECT_EQ(chosen(pool, 16).size(), workers);
-    EXPECT_TRUE(workers == 1 || pool.crowded()) << "nobody should spin";
+    EXPECT_TRUE(workers == 1 || pool.crowded()) << "no worker should spin";
   }
   work(pool, 16, now, 60'000, half);
   EXPECT_EQ(chosen(pool, 16).size(), 1U) << "as long as the last one loses its core too, no more are tried";

@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kLength = 150;
 
-/// A text with hidden rows that nobody computed: the head must not care where they come from.
+/// A text with random hidden rows: the head does not depend on where they come from.
 struct Text {
   std::vector<std::int32_t> tokens;
   std::vector<float> hidden;  // [tokens, width]
@@ -27,7 +27,7 @@ struct Text {
   }
 };
 
-/// What one slot's proposal came to.
+/// The proposal of one slot.
 struct Proposal {
   std::vector<std::int32_t> drafts;
   std::vector<std::vector<std::pair<std::int32_t, float>>> distributions;  // rejection sampling only
@@ -142,7 +142,7 @@ TEST_F(MtpDrafterTest, HistoryIsThatOfARunFromScratchAfterAnyRounds) {
   }
 }
 
-/// Also from memories of sequences that began with a memory themselves.
+/// Also from memories of sequences that themselves began from a memory.
 TEST_F(MtpDrafterTest, ASequenceThatBeginsWithAMemoryDraftsAsIfItHadSeenAll) {
   SamplingParams sampler;
   sampler.temperature = 1;
@@ -205,7 +205,7 @@ TEST_F(MtpDrafterTest, APromptIsSeenWholeWhateverItsChunksAndHoweverLongNobodyDr
   }
 }
 
-/// Nobody pays for pairs of a long stretch without drafts, and the head drafts as if the text began later.
+/// A long stretch without drafts costs no passes, and the head then drafts as if the text began later.
 TEST_F(MtpDrafterTest, AfterALongStretchWithoutDraftsTheHeadKnowsItsLastPairsAndNothingElseIsWrong) {
   constexpr int kBegin = MtpDrafter::kPassRows;
   constexpr int kCommitted = kLength - 14;
@@ -236,7 +236,7 @@ TEST_F(MtpDrafterTest, AfterALongStretchWithoutDraftsTheHeadKnowsItsLastPairsAnd
   show(*drafter, 1, text, low, 1);
   EXPECT_EQ(propose(*drafter, {{1, &text, low + 1, 6, &cold, true}})[0],
             fresh({0, &end, low + 1 - kBegin, 6, &cold, true}))
-      << "and on from there";
+      << "and from its later rows";
   memory.reset();
   test::Given given(written.bytes);
   memory = std::move(*drafter->read_memory(given, kCommitted));
@@ -270,7 +270,7 @@ TEST_F(MtpDrafterTest, ABatchOfSlotsProposesWhatEachWouldAlone) {
   }
 }
 
-/// A head of the first 20 ids and 6 others, which are the last 6 that were named.
+/// A head of the first 20 ids and the 6 others that were named last.
 class ReducedMtpDrafterTest : public MtpDrafterTest {
  protected:
   ReducedMtpDrafterTest() {
@@ -308,7 +308,7 @@ TEST_F(ReducedMtpDrafterTest, DraftsTheFirstIdsAndTheLastOthersThatTheTextsHaveS
   show(*drafter, 0, text, 8, 1), show(*drafter, 1, other, 1, 3);
   for (const Proposal& proposal :
        propose(*drafter, {{0, &text, 9, 1, &sampler_, true}, {1, &other, 4, 1, &sampler_, true}})) {
-    EXPECT_EQ(drafted(proposal), columns({93, 94, 95, 30, 31, 32})) << "both slots' words, oldest gone";
+    EXPECT_EQ(drafted(proposal), columns({93, 94, 95, 30, 31, 32})) << "words of both slots, not the oldest";
   }
   drafter->close(1);
   ASSERT_TRUE(drafter->open(1, 0).ok());

@@ -141,7 +141,8 @@ TEST(NgramDrafter, ReportsCertainProposalsForTheRatioRule) {
   EXPECT_EQ(view.proposal[1].entries, (std::vector<std::pair<std::int32_t, float>>{{5, 1.0F}}));
 }
 
-/// The obvious search: from the latest place to the first, is it the last three tokens again? How far back?
+/// The obvious search, from the latest place to the first: does it end with the last three tokens, and how
+/// long is the match?
 struct Found {
   std::size_t end = 0;
   int length = 0;

@@ -65,7 +65,7 @@ TEST(RecallRing, WhatItKnowsIsNotStoredAgainAndTheOldestGoesFirst) {
   EXPECT_EQ(recalled(ring, {6010, 6011, 6012, 6013}, 1), (Tokens{6014}));
 }
 
-/// Whatever is learnt, each draft stood after the same kGram tokens in some text.
+/// For any learnt texts, each draft followed the same kGram tokens in one of them.
 TEST(RecallRing, OffersOnlyWhatFollowedBefore) {
   std::mt19937 random(4);
   RecallRing ring(512);

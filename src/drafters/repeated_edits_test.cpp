@@ -1,5 +1,5 @@
-// An agent that writes one file ten times, a little different each time, in requests of their own: rounds
-// with lookup in the request's own text alone, and with recall of the earlier requests beside it.
+// An agent writes one file ten times with small changes, in separate requests: rounds with lookup in the
+// request's own text only, and with recall of the earlier requests as well.
 #include <array>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ void edit(Tokens& tokens, std::mt19937& random) {
 
 class RepeatedEdits : public testing::Test {
  protected:
-  /// Rounds that this answer to this prompt takes, with the longer match of those that offer one.
+  /// Rounds of this answer to this prompt, where the drafter with the longer match drafts.
   int rounds(const Tokens& prompt, const Tokens& answer, bool across_requests) {
     NgramDrafter own(1);
     EXPECT_TRUE(own.open(0, 0).ok());

@@ -155,7 +155,7 @@ TEST_F(AffineGolden, DequantisesToTheValuesThatMlxGives) {
   }
 }
 
-/// mx.quantize of one group, written as its definition reads.
+/// mx.quantize of one group, as its definition says.
 std::vector<std::uint8_t> codes_by_definition(std::span<const float> group, int bits) {
   const auto [low, high] = std::ranges::minmax(group);
   const auto levels = static_cast<float>((1 << bits) - 1);

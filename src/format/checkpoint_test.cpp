@@ -77,7 +77,7 @@ TEST_F(CheckpointTest, DroppedPagesLeaveTheProcessAndComeBackWhereTheyAreRead) {
   ASSERT_TRUE(opened.ok()) << opened.error().message;
   const TensorView* a = opened->find("a");
   for (int i = 0; i < kFloats; i += 256) ASSERT_EQ(load_float(a->bytes.data(), a->dtype, i), 2.5F);
-  ASSERT_GE(resident_kb("dropped.safetensors"), 4096) << "the test must see what was read";
+  ASSERT_GE(resident_kb("dropped.safetensors"), 4096) << "the test must see the pages that were read";
   opened->drop_pages();
   EXPECT_LT(resident_kb("dropped.safetensors"), 64);
   EXPECT_EQ(load_float(a->bytes.data(), a->dtype, kFloats - 1), 2.5F);

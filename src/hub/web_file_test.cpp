@@ -1,4 +1,4 @@
-// Files of the web against a server of this test on 127.0.0.1, which only a predicate of the test lets in.
+// Files of the web from a server of this test on 127.0.0.1, which only the test's predicate allows.
 #include "hub/web_file.h"
 
 #include <algorithm>

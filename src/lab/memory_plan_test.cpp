@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::int64_t kGigabyte = 1'000'000'000;
 
-/// A backend that only says what its memory is: the layout of a GPU, or of the host for 0 bytes.
+/// A backend that only reports its memory: the layout of a GPU, or of the host for 0 bytes.
 class SomeMemory final : public Backend {
  public:
   explicit SomeMemory(std::int64_t device_bytes) : device_bytes_(device_bytes) {}
@@ -123,7 +123,7 @@ TEST(MemoryPlan, WhatIsAskedForIsKeptAndWhatIsOpenFitsBesideIt) {
 }
 
 /// Decisions of an earlier version, whose formulas were in admission and in the models: a change of the
-/// formulas shows here.
+/// formulas fails here.
 TEST(MemoryPlan, RecordedDecisionsHold) {
   struct Decision {
     const char* shape;

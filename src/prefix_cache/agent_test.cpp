@@ -1,7 +1,7 @@
-// A coding agent's conversation as its prompts come: a long system prompt with tools, a history that grows
-// to 64K tokens in 30 turns, reasoning that the next prompt leaves out, small side requests, a date line
-// that changes, a compaction. Nothing is computed, and the figures of a model's memory are given, so that a
-// cache of many gigabytes takes none.
+// The prompts of a coding agent's conversation: a long system prompt with tools, a history that grows to 64K
+// tokens in 30 turns, reasoning that the next prompt leaves out, small side requests, a date line that
+// changes, a compaction. Nothing is computed, and the sizes of a model are given as numbers, so a cache of
+// many gigabytes takes no memory.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <random>
@@ -27,13 +27,13 @@ class NoMemory final : public State {
   void write_slot(std::int32_t, std::span<const std::byte>) override {}
 };
 
-/// What a model takes, and the cache that a start gives it (sched/memory_plan.h).
+/// The memory of a model, and of the cache that it gets at start (sched/memory_plan.h).
 struct Sizes {
   const char* name;
   std::int64_t state, token;  // bytes of a snapshot's state, and of a token's keys and values
   std::int64_t cache;
   int snapshots;
-  std::int64_t block_tokens;  // that the blocks of the cache hold
+  std::int64_t block_tokens;  // in the blocks of the cache
   std::int64_t least_step;
 };
 
@@ -120,7 +120,7 @@ class Agent {
   Tokens prompt(int turn) {
     if (turn == kDateChanges) system_[kDateAt] += 1;
     if (turn == kCompacts) history_ = some(3000);
-    history_ = joined(history_, some(turn % 4 == 0 ? 3400 : 1300));  // what tools gave, and the person
+    history_ = joined(history_, some(turn % 4 == 0 ? 3400 : 1300));  // results of tools, and the user's text
     return joined(joined(system_, history_), kAnswerBegins);
   }
   Tokens answer() { return joined(some(90), some(40)); }  // reasoning and text
@@ -156,8 +156,8 @@ std::int64_t shared(const Tokens& prompt, const std::vector<Tokens>& earlier) {
   return most;
 }
 
-/// Of the tokens that a prompt shares with any earlier prompt or answer, the share that comes from the cache:
-/// the least of all turns after the first, and that of the turn with another date.
+/// The share from the cache of the tokens that a prompt shares with any earlier prompt or answer: the least
+/// of all turns after the first, and that of the turn with another date.
 struct Shares {
   double least = 1, date = 1;
   std::int64_t longest = 0;

@@ -1,4 +1,4 @@
-// Whose snapshots a caller is told of, gets and clears.
+// The snapshots that a caller is told of, gets and clears: those of its key.
 #include "prefix_cache/cache_owner.h"
 
 #include "prefix_cache/prefix_cache.h"
@@ -18,7 +18,7 @@ Tokens counted(int count, int first = 0) {
   return tokens;
 }
 
-/// Parts from counted() after `count` tokens, in `tail` others.
+/// Differs from counted() after `count` tokens, by `tail` other tokens.
 Tokens parting(int count, int other = 100, int tail = 1) {
   Tokens tokens = counted(count);
   tokens.insert(tokens.end(), static_cast<std::size_t>(tail), other);
@@ -48,7 +48,7 @@ class Owners : public testing::Test {
   }
   using Lengths = std::pair<std::int64_t, std::int64_t>;
 
-  /// What a request does: it looks up, keeps snapshots on the way and at the end, and is told of a length.
+  /// A request: it looks up, keeps snapshots on the way and at the end, and is told of a length.
   std::int64_t ask(PrefixCache& cache, const Tokens& prompt, CacheUser user) {
     const PrefixCache::Found found = cache.find(prompt, true, 0, false, user);
     const auto size = std::ssize(prompt);
@@ -106,13 +106,13 @@ TEST_F(Owners, WhereAPromptPartsFromAnotherKeysTheSnapshotIsNobodys) {
     if (another) ask(cache, counted(200), kSecond);
     EXPECT_EQ(ask(cache, prompt(100), kFirst), 0);
     EXPECT_EQ(ask(cache, prompt(99), kFirst), 0) << "its first one that begins like an earlier one";
-    EXPECT_EQ(ask(cache, prompt(98), kFirst), kBlockRows) << "where its own two parted";
-    EXPECT_EQ(found(cache, prompt(97), kSecond).second, 0) << "nothing of the first key's";
+    EXPECT_EQ(ask(cache, prompt(98), kFirst), kBlockRows) << "where its own two diverged";
+    EXPECT_EQ(found(cache, prompt(97), kSecond).second, 0) << "nothing from the first key";
     EXPECT_EQ(found(cache, prompt(96), kSecond).second, another ? kBlockRows : 0)
         << "would have left it itself";
     cache.clear(1);
     cache.clear(2);
-    EXPECT_EQ(cache.report().snapshots, 0) << "also what is nobody's";
+    EXPECT_EQ(cache.report().snapshots, 0) << "also those without an owner";
   }
 }
 

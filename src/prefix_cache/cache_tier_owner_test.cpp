@@ -1,4 +1,4 @@
-// Whose the files of a cache's folder are, with a small random model on the reference backend.
+// The owners of the files in a cache's folder, with a small random model on the reference backend.
 #include <filesystem>
 #include <unistd.h>
 

@@ -333,7 +333,7 @@ TEST_F(Folder, AFailureIsFollowedByARest) {
   EXPECT_TRUE(files().empty());
 }
 
-/// A cache of at most two snapshots, and what its decoder has left.
+/// A cache of at most two snapshots, and the room that its decoder has left.
 struct Narrow {
   explicit Narrow(CacheTier& folder) : cache(room(*decoder), kBytes, {&folder}) {
     EXPECT_TRUE(folder.start(decoder->snapshots()).ok());
@@ -350,7 +350,7 @@ struct Narrow {
     cache.store(tokens, true, [&] { return decoder->snapshot(*slot); });
     decoder->close(*slot);
     EXPECT_LE(cache.report().snapshots, 2);
-    EXPECT_GE(decoder->pool().free_slots(), slots - 2) << "what is being written counts";
+    EXPECT_GE(decoder->pool().free_slots(), slots - 2) << "a file that is being written counts";
   }
 
   ToyDecoder decoder{1, {}, 256, kBytes};

@@ -133,7 +133,7 @@ TEST_F(Prefix, WhatIsWithinAPromptNeverTakesTheEndOfALiveConversation) {
   for (int i = 0; i < 40; ++i) found(cache, counted(50, 3));
   EXPECT_TRUE(cache.store(
       tokens, true, [&] { return take(tokens); }, PrefixCache::Place::kWithin))
-      << "nobody has asked for the others since";
+      << "no request has used the others since";
 }
 
 TEST_F(Prefix, WherePromptsPartedStaysAndAnAnswerThatWasNotContinuedGoesFirst) {

@@ -1,5 +1,5 @@
-// Rows that snapshots of a tier share: each group is stored once, whatever the order, and never taken for
-// another's. With a small random model on the reference backend.
+// Rows that snapshots of a tier share: each group is stored once, in any order, and never mistaken for
+// another group. With a small random model on the reference backend.
 #include "prefix_cache/shared_rows.h"
 
 #include <filesystem>
@@ -215,7 +215,7 @@ TEST_F(SharedRowsTest, RowsOfOtherTokensUnderTheSameNameAreNotTaken) {
     EXPECT_EQ(life.found(talk(kRows + 50)), 0);
     EXPECT_EQ(life.found(talk(kRows + 50, 2)), kRows + 50);
   }
-  // Neither does a writer take them for its own.
+  // A writer does not mistake them for its own either.
   fs::copy_file(path_ / of_two.file(), path_ / of_one.file(), fs::copy_options::overwrite_existing);
   Life next(options_);
   next.store(talk(kRows + 70));

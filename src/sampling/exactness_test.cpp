@@ -86,8 +86,7 @@ class Toy {
     }
   }
 
-  /// What each rule does with a row. `seen` is prompt and output; `drafts` is what this step drafted before
-  /// the row.
+  /// A row and its past. `seen` is prompt and output; `drafts` are those of this step before the row.
   struct Row {
     std::array<float, kVocabulary> logits;
     std::array<std::uint32_t, 1> mask;

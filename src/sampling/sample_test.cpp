@@ -49,8 +49,8 @@ struct Entry {
   float value;
 };
 
-/// The stated rules, one obvious step after another: everything is sorted and only the noise is shared with
-/// the product. Returns the candidates in order of value; empty if no logit is finite.
+/// The stated rules in obvious steps: everything is sorted, and only the noise is shared with the product.
+/// Returns the candidates in order of value; empty if no logit is finite.
 std::vector<Entry> slow_candidates(const Case& c) {
   std::map<std::int32_t, float> values;
   for (std::size_t i = 0; i < c.logits.size(); ++i) {

@@ -111,7 +111,7 @@ TEST_F(ConstrainedEngine, ABudgetIsExact) {
     EXPECT_EQ(reasoning_tokens(answer_of), expected);
     EXPECT_TRUE(
         std::equal(unlimited.tokens.begin(), unlimited.tokens.begin() + expected, answer_of.tokens.begin()))
-        << "the reasoning within the budget is what it would be without one";
+        << "within the budget, the reasoning is the same as without one";
   }
 }
 

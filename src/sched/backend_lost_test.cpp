@@ -1,4 +1,4 @@
-// A device that is gone: every waiting request is told, and none is admitted any more.
+// After the device is lost, every waiting request gets an error, and no request is admitted.
 #include "tests/late_backend.h"
 #include "tests/small_engine.h"
 
@@ -42,7 +42,7 @@ TEST_F(BackendLostTest, EveryRequestEndsWithTheSentenceAndNoOtherIsAdmitted) {
     EXPECT_EQ(ended.finish, Finish::kError);
     EXPECT_EQ(ended.error.message, "the backend is lost: the device fell off the bus; restart the program");
   }
-  for (;;) {  // what is submitted before the engine has told it ends in the same way
+  for (;;) {  // requests that arrive before the engine reports it end in the same way
     auto next = engine_->submit(std::move(*Request::make(fields("Hello"), engine_->vocabulary())));
     if (next.ok()) {
       EXPECT_EQ(collect(*next).finish, Finish::kError);

@@ -1,5 +1,5 @@
-// When readers are told of what was decoded: at the end of a step, or, where a device computes, while it
-// computes the next one.
+// When readers get the decoded tokens: at the end of a step, or, with a separate device, while it computes
+// the next one.
 #include "backends/ref/backend.h"
 #include "sched/scheduler.h"
 #include "tests/late_backend.h"

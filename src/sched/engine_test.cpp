@@ -137,7 +137,7 @@ TEST_F(EngineTest, AReaderWhoNeverReadsLosesItsRequestAndItsSlotServesTheNext) {
     EXPECT_EQ(lost.finish, Finish::kCancelled);
     EXPECT_NE(lost.error.message.find("unread"), std::string::npos) << lost.error.message;
     EXPECT_LE(lost.tokens.size(), kUnread + kMaxDraftTokens);
-    EXPECT_GT(lost.tokens.size(), kUnread / 4) << "what was decoded before is there";
+    EXPECT_GT(lost.tokens.size(), kUnread / 4) << "the tokens decoded before are there";
   }
 }
 

@@ -1,4 +1,4 @@
-// What a backend throws ends its request with a code that tells a lack of memory from another failure.
+// An exception of a backend ends its requests; the code distinguishes a lack of memory from other failures.
 #include <new>
 #include <stdexcept>
 
@@ -39,7 +39,7 @@ class ThrowingBackend final : public ForwardingBackend {
   const Fault& fault_;
 };
 
-/// How a request ends whose first step fails so.
+/// The end of a request whose first step fails in this way.
 Event end_after(const Fault& thrown) {
   const Tokenizer tokenizer = std::move(*Tokenizer::load("assets/qwen3.5-tiny"));
   Fault fault;

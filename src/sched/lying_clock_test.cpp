@@ -1,5 +1,5 @@
-// The engine with a clock that lies. Each step takes a set time, and nothing else takes any. The clock shows
-// what a lie makes of it. Times choose depths and pieces of prompts, so tokens must be the same under every
+// The engine with a clock that lies. Each step takes a fixed time, and nothing else takes any; the clock
+// shows a distorted time. Times choose depths and chunks of prompts, so tokens must be the same under every
 // lie, and the true time of an answer must stay near that under an honest clock.
 #include <algorithm>
 #include <cmath>
@@ -23,7 +23,7 @@ struct TimedStep {
   bool drafted = false;
 };
 
-using Lie = std::function<double(const TimedStep& step)>;  // what the clock shows of the step, in ms
+using Lie = std::function<double(const TimedStep& step)>;  // time of the step on the clock, in ms
 
 double honest(const TimedStep& step) { return step.ms; }
 
@@ -97,7 +97,7 @@ class ClockedBackend final : public ForwardingBackend {
 
 struct NamedLie {
   const char* name;
-  std::function<Lie()> make;  // each has a state of its own
+  std::function<Lie()> make;  // each has a separate state
 };
 
 /// 30 steps of a machine that others hold up, 60 of a quiet one, and so on.
@@ -140,7 +140,7 @@ class LyingClockTest : public EngineTest {
   static constexpr int kTokens = 64;
 
   void SetUp() override {
-    set_log_level(LogLevel::kOff);  // calibration is checked by other means
+    set_log_level(LogLevel::kOff);  // calibration is checked elsewhere
     std::filesystem::remove_all(folder_);
     load();
   }
@@ -221,7 +221,7 @@ TEST_F(LyingClockTest, TheTokensAreThoseOfPlainDecodingUnderEveryLie) {
   }
 }
 
-/// A prompt is cut into pieces by what its rows seemed to cost.
+/// A prompt is cut into chunks by the measured cost of its rows.
 TEST_F(LyingClockTest, AJumpInOnePromptDoesNotCutTheNextOnesIntoSmallPieces) {
   const auto steps_of = [&](int number) {
     RequestFields request = fields("", DrafterKind::kNone, 1);
@@ -288,7 +288,7 @@ TEST_F(LyingClockTest, ADisturbedCalibrationIsNotRemembered) {
   EXPECT_STREQ(engine_->cost_source(), "remembered");
 }
 
-/// Nothing shows that such a calibration is wrong: all its samples agree.
+/// Such a calibration cannot be recognised as wrong: all its samples agree.
 TEST_F(LyingClockTest, AfterASteadyLieADepthThatPaysIsTriedSoonAndTheFileGoes) {
   for (const double factor : {3, 12}) {
     SCOPED_TRACE(factor);

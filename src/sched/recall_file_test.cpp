@@ -51,7 +51,7 @@ class RecallFileTest : public testing::Test {
 TEST_F(RecallFileTest, GivesEachUserTheirTextsBack) {
   ASSERT_TRUE(read(bytes_).ok());
   EXPECT_GT(offered(fresh_, {50, 51, 52, 53}, 7), 0);
-  EXPECT_EQ(offered(fresh_, {50, 51, 52, 53}, 8), 0) << "another user's";
+  EXPECT_EQ(offered(fresh_, {50, 51, 52, 53}, 8), 0) << "the text of another user";
   EXPECT_GT(offered(fresh_, {1010, 1011, 1012, 1013}, 8), 0);
   EXPECT_EQ(recall_file_bytes(fresh_, kKey), bytes_);
 }

@@ -49,14 +49,14 @@ TEST(Auth, EachKeyIsItsOwnCallerAndThatOfTheAdminFileAnOperator) {
   EXPECT_TRUE(caller("both").is_operator);
   EXPECT_FALSE(keys.caller(HttpRequest()));
   EXPECT_FALSE(KeyRing({}, {"chief"}).caller(HttpRequest())) << "an operator's key asks for keys too";
-  EXPECT_TRUE(KeyRing({}, {}).caller(HttpRequest())->is_operator) << "without keys everybody may do all";
+  EXPECT_TRUE(KeyRing({}, {}).caller(HttpRequest())->is_operator) << "no keys: every caller may do all";
 }
 
 TEST(Auth, ReplacedKeysCountFromThenOn) {
   LiveKeys keys(KeyRing({"old"}, {}));
   const std::shared_ptr<const KeyRing> before = keys.get();
   keys.replace(KeyRing({"new"}, {}));
-  EXPECT_TRUE(before->caller(with("x-api-key", "old"))) << "whoever reads them meanwhile keeps them";
+  EXPECT_TRUE(before->caller(with("x-api-key", "old"))) << "a reader that has them keeps them";
   EXPECT_FALSE(keys.get()->caller(with("x-api-key", "old")));
   EXPECT_TRUE(keys.get()->caller(with("x-api-key", "new")));
 }

@@ -57,7 +57,7 @@ Client client(const std::string& url, ClientOptions options = {}) {
 TEST(Client, ReadsAnUrlInItsForms) {
   EXPECT_EQ(client("http://127.0.0.1:8080/").url(), "http://127.0.0.1:8080");
   EXPECT_EQ(client("localhost").url(), "http://localhost:80");
-  EXPECT_EQ(client("[::1]:8080").authority(), "[::1]:8080") << "what Host names";
+  EXPECT_EQ(client("[::1]:8080").authority(), "[::1]:8080") << "the name in Host";
   EXPECT_EQ(client("http://[::1]:9/a/b/").url(), "http://[::1]:9/a/b");
   EXPECT_EQ(Client::make("https://x", "").error().code, Code::kUnsupported);
   for (const char* url :

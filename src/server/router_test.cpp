@@ -118,7 +118,7 @@ TEST_F(RouterTest, AHostThatIsNotThisMachinesIsRefusedUntilItIsAllowed) {
   const Fields page{{"Host", "example.org"}, {"Origin", "https://example.org"}};
   EXPECT_EQ(ask("GET", "/health", "", page).status, 503) << "its own page through a proxy";
   options_.host = "box.lan";
-  EXPECT_EQ(ask("GET", "/health", "", {{"Host", "box.lan:8080"}}).status, 503) << "what --host names";
+  EXPECT_EQ(ask("GET", "/health", "", {{"Host", "box.lan:8080"}}).status, 503) << "the name given to --host";
 }
 
 TEST_F(RouterTest, AnOriginIsReadWhole) {

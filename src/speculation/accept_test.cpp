@@ -21,7 +21,7 @@ TEST(Accept, StopsAtTheFirstMismatchWhateverFollows) {
 TEST(Accept, TakesAllThatEqualTheChoiceOfTheirOwnRow) {
   const std::array<std::int32_t, 4> sampled = {1, 2, 3, 4};
   EXPECT_EQ(accept(std::array<std::int32_t, 3>{1, 2, 3}, sampled), 3);
-  // Shifted by one row: what the row after a draft samples says nothing about the draft.
+  // Shifted by one row: the sample of the row after a draft does not test the draft.
   EXPECT_EQ(accept(std::array<std::int32_t, 3>{2, 3, 4}, sampled), 0);
 }
 

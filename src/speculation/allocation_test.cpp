@@ -1,4 +1,4 @@
-// A round that allocates is seen.
+// A round must not allocate.
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <iterator>

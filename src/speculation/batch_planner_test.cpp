@@ -1,6 +1,6 @@
-// Texts of stretches whose drafts are mostly right and always wrong by turns, on machines whose costs do not
-// follow a straight line. The choice must come near to one that knows the stretches, and never fall below
-// plain decoding.
+// Texts with alternating stretches: drafts are mostly right in one and always wrong in the next. The costs of
+// the machines are not linear. The choice must come near to one that knows the stretches, and never be slower
+// than plain decoding.
 #include "speculation/batch_planner.h"
 
 #include <cmath>
@@ -147,7 +147,7 @@ double chosen_pace(const Machine& machine, const Streams& streams, unsigned seed
   return chosen_paces(machine, streams, seed).all;
 }
 
-/// Of who knows the stretches and takes the best depth in each; all streams change together.
+/// With the best depth of each stretch, by a policy that knows them; all streams change together.
 double best_pace(const Machine& machine, const Streams& streams) {
   double steps = 0;  // of a stretch of each sort
   for (const int token : {0, kStretch}) {
@@ -169,8 +169,7 @@ TEST(BatchPlanner, IsNearTheBestDepthOfEachStretchAndNeverBelowPlainDecoding) {
     for (const int slots : {1, 4, 8, 32}) {
       for (const double hard : {0.0, 0.3}) {
         const Streams streams{slots, 0, hard, false};
-        const unsigned seeds =
-            slots < 32 ? 1 : 3;  // what the plan finds out by chance weighs more in few rounds
+        const unsigned seeds = slots < 32 ? 1 : 3;  // in few rounds, exploration by chance weighs more
         double pace = 0;
         for (unsigned seed = 1; seed <= seeds; ++seed) pace += chosen_pace(machine, streams, seed) / seeds;
         EXPECT_GE(pace, 0.95 * best_pace(machine, streams)) << machine.name << ", " << slots << ", " << hard;

@@ -1,5 +1,5 @@
-// A constraint in every verified row: the same tokens with any drafter, depth and neighbours, each of them
-// allowed, jump-forward tokens drafted for nothing, and an end with a sentence where no mask is to be had.
+// A constraint in every verified row: the same tokens with any drafter, depth and neighbours, all allowed;
+// jump-forward tokens are drafted without cost; a missing mask ends the answer with an error sentence.
 #include "sampling/constraint.h"
 
 #include <algorithm>
@@ -15,14 +15,14 @@ namespace {
 constexpr int kVocabulary = 101;
 constexpr std::size_t kWords = (kVocabulary + 31) / 32;
 
-/// What has been asked of the constraints of one slot.
+/// Calls to the constraints of one slot.
 struct Asked {
   int computed = 0;  // masks
   int forced = 0;    // tokens
   std::string broken;
 };
 
-/// Allows what a hash of the last two tokens says: often one token, often a few, seldom all of them.
+/// A hash of the last two tokens decides what is allowed: often one token or a few, seldom all.
 class FakeConstraint final : public Constraint {
  public:
   /// At `ends_at` tokens there is no further mask, and none for a row after `most_drafts` drafts.

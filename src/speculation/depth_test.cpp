@@ -110,7 +110,7 @@ TEST(DepthPolicy, StartsFromWhatEarlierRequestsSaw) {
   EXPECT_EQ(untaught.rates, AcceptancePrior().rates) << "measuring costs says nothing about texts";
   EXPECT_EQ(DepthPolicy(-1, prior).choose(costs, kMaxDraftTokens, kMaxDraftTokens, kPasses), 0);
   EXPECT_GT(DepthPolicy(-1, prior).choose(costs, kMaxDraftTokens, kMaxDraftTokens, kFree), 0)
-      << "what the head's drafts were says nothing about those of lookup";
+      << "the head's acceptance says nothing about lookup's";
 }
 
 TEST(DepthPolicy, DraftsDeeperWhereMoreIsAccepted) {
@@ -335,7 +335,7 @@ TEST(CostModel, BatchesTeachWhatSlotsAndFurtherRowsCost) {
   }
   EXPECT_NEAR(costs.verify(4, 4), truth(4, 4), 0.1);
   EXPECT_NEAR(costs.verify(24, 8), truth(24, 8), 0.3);
-  EXPECT_NEAR(costs.verify(4), truth(4, 1), 0.01) << "a slot alone costs what it did";
+  EXPECT_NEAR(costs.verify(4), truth(4, 1), 0.01) << "the cost of a slot alone is unchanged";
 }
 
 TEST(CostModel, TheFirstDraftedBatchesSayWhatTheirDraftsCost) {
@@ -378,7 +378,7 @@ TEST(CostModel, ARoundThatTakesWhatCalibrationSaidIsBelievedAtOnce) {
   costs.observe(4, 3, 60 + 3 * 8);
   EXPECT_NEAR(costs.verify(4) + 3 * costs.draft(), 84, 1);
   costs.observe(4, 3, 900);
-  EXPECT_LT(costs.verify(4) + 3 * costs.draft(), 100) << "what calibration did not say is chance";
+  EXPECT_LT(costs.verify(4) + 3 * costs.draft(), 100) << "calibration does not explain it: chance";
 }
 
 TEST(DepthPolicy, ABlockPaysOneStepHoweverDeep) {
@@ -405,7 +405,7 @@ TEST(CostModel, LearnsWhatALongContextCosts) {
     costs.observe(4, 0, truth(4, 16), 1, {16, 3 * 16.0});
   }
   EXPECT_NEAR(costs.verify(4) + costs.reading({16, 48}), truth(4, 16), 0.1);
-  EXPECT_NEAR(costs.verify(4), truth(4, 0), 1e-9) << "short contexts cost what they did";
+  EXPECT_NEAR(costs.verify(4), truth(4, 0), 1e-9) << "the cost of short contexts is unchanged";
 }
 
 TEST(DepthPolicy, BelievesWrongDraftsSoonerWhereTheyAreDear) {

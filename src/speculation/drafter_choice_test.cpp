@@ -1,5 +1,5 @@
-// The policy with several drafters, with one that drafts blocks, and where nothing is ever right: tokens for
-// the time of a plain step, by simulated costs and acceptance.
+// The policy with several drafters, with a block drafter, and with drafts that are never right: tokens per
+// time of a plain step, by simulated costs and acceptance.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@ namespace {
 const Source* const kDrafters[] = {&kPasses, &kFree, &kBlock};
 constexpr int kSegment = 200;  // tokens of one kind of text
 
-/// A part of a text: how often drafts of kPasses, kFree and kBlock are right, and whether it repeats what was
-/// there before, so that lookup finds longer and longer matches.
+/// A part of a text: how often drafts of kPasses, kFree and kBlock are right, and whether it repeats earlier
+/// text, so that lookup finds longer and longer matches.
 struct Part {
   std::array<double, 3> right;
   bool repeats = false;
@@ -28,7 +28,7 @@ struct Pace {
   double value() const { return tokens / steps; }
 };
 
-/// One answer after the other, each with what the earlier ones taught.
+/// Answers in sequence; each begins with the estimates of the earlier ones.
 class Simulation {
  public:
   Simulation(const CostModel& costs, std::vector<Part> parts, int length, int answers)
@@ -39,7 +39,7 @@ class Simulation {
     }
   }
 
-  /// `who`: numbers of the drafters that are there. `depth`: -1 for auto.
+  /// `who`: numbers of the drafters. `depth`: -1 for auto.
   Pace run(std::span<const int> who, int depth = -1) {
     Pace pace;
     AcceptancePrior prior = prior_;
@@ -71,7 +71,7 @@ class Simulation {
     return pace;
   }
 
-  /// What one who knows every rate and how often the text changes is told about the kind of text now.
+  /// The estimate of a policy that knows every rate and how often the text changes: the kind of the text now.
   enum class Told { kOwnDrafts, kAllDrafts, kKind };
 
   /// kAllDrafts: after each round also what every other drafter would have drafted, at no cost.
@@ -132,7 +132,7 @@ class Simulation {
     return right;
   }
 
-  /// What `accepted` right drafts of `depth` say about the kind of text.
+  /// Updates the estimate by a round with `accepted` right drafts of `depth`.
   void see(std::vector<double>& belief, int drafter, int depth, int accepted) const {
     double sum = 0;
     for (std::size_t i = 0; i < belief.size(); ++i) {
@@ -161,7 +161,7 @@ class Simulation {
 
   std::size_t part_at(int token) const { return static_cast<std::size_t>(token / kSegment) % parts_.size(); }
 
-  /// What lookup finds: matches that grow where the text repeats itself, short ones now and then elsewhere.
+  /// The matches of lookup: they grow where the text repeats itself, and are short and rare elsewhere.
   int match_kind(const Part& part, int token) {
     const int since = token % kSegment;
     if (!part.repeats) return unit_(random_) < 0.15 ? 0 : -1;
@@ -213,9 +213,9 @@ TEST(DrafterChoice, OfANetworkAndLookupReachesTheOracleWhereATextRepeatsItselfBy
   }
 }
 
-/// Nothing but wrong drafts shows that another network would be better now, and two rounds of those cost 5%
-/// of such a part. So even who knows all rates reaches 0.91 to 0.94 of one who is told the kind of text, and
-/// 0.94 to 0.96 if it also saw what the other network would have drafted, for nothing.
+/// Only wrong drafts show that another network would be better now, and two rounds of them cost 5% of such a
+/// part. So a policy that knows all rates reaches 0.91 to 0.94 of one that is told the kind of text, and 0.94
+/// to 0.96 if it also saw the other network's drafts at no cost.
 TEST(DrafterChoice, OfTwoNetworksFollowsATextThatChangesKind) {
   for (const CostModel& costs : kMachines) {
     Simulation text(costs, {{{0.92, 0.1, 0.25}}, {{0.3, 0.1, 0.9}}}, 3200, 8);

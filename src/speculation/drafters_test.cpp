@@ -1,5 +1,5 @@
-// Drafters with a folder of their own, and the choice among all of them, on the toy model: whatever drafts,
-// the answer is that of plain decoding, and a drafter that fails costs only its drafts.
+// Drafters that are loaded from folders, and the choice among all of them, on the toy model: with every
+// drafter the answer is that of plain decoding, and a drafter that fails costs only its drafts.
 #include <random>
 #include <stdexcept>
 
@@ -148,7 +148,7 @@ TEST(ModelDrafter, OfTheTargetItselfIsAlwaysRight) {
   }
 }
 
-/// All have seen what the first one saw, DFlash2 too.
+/// All of them, DFlash2 too, have observed the rows of the first.
 TEST(FolderDraftersMemory, ASnapshotDraftsAsTheSequenceThatItWasTakenFrom) {
   constexpr DrafterKind kAll[] = {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel,
                                   DrafterKind::kAuto, DrafterKind::kDflash};
@@ -186,7 +186,7 @@ TEST(RecallDrafterRounds, AnAnswerThatWasGivenBeforeIsDraftedFromMemoryForItsUse
   options.owner = 8;
   const auto other = decoder.open(prompt(9, 40), options, DrafterKind::kRecall);
   decoder.finish(*other);
-  EXPECT_EQ(other->report.drafted, 0) << "another user's text";
+  EXPECT_EQ(other->report.drafted, 0) << "the text of another user";
   decoder->close(*other);
 }
 

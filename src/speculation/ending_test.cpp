@@ -1,5 +1,5 @@
-// Answers end where they should, in the middle of an accepted block too, and what is counted is what was
-// emitted.
+// Answers end where they should, also in the middle of an accepted block, and exactly the emitted tokens are
+// counted.
 #include <algorithm>
 #include <random>
 
@@ -38,7 +38,7 @@ class Ending : public testing::Test {
               std::vector<std::int32_t>(plain_.begin(), plain_.begin() + static_cast<std::ptrdiff_t>(count)));
   }
 
-  /// Every round emits its accepted drafts and one token more, but for a last one that ended among its
+  /// Every round emits its accepted drafts and one token more, except a last one that ended within its
   /// drafts.
   static void expect_counts(const Slot& slot) {
     const SpeculationReport& report = slot.report;

@@ -1,5 +1,5 @@
-// Depths where the cost of a round grows with the distinct experts that its rows choose. A clock that is
-// counted, not read: a round costs what is read for every row, and something for each distinct expert.
+// Depths where the cost of a round grows with the distinct experts that its rows choose. The clock is a
+// count: a round costs the bytes that all rows share, and a part for each distinct expert.
 #include <algorithm>
 #include <array>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ class Head final : public Drafter {
 };
 const Head kHead;
 
-/// Rows choose experts at random, but for a share of them that they have in common with the row before.
+/// Rows choose experts at random, except a share that they have in common with the row before.
 class Routing {
  public:
   explicit Routing(double kept) : kept_(kept) {}
@@ -52,7 +52,7 @@ class Routing {
   std::mt19937 random_{7};
 };
 
-/// What the calibration measures at start: rounds of these rows, once each.
+/// The calibration's measurements at start: rounds of these rows, once each.
 CostModel calibrated(Routing routing) {
   CostModel costs;
   std::array<double, CostModel::kRows + 1> measured{};

@@ -1,4 +1,5 @@
-// What fails under a round fails alone: a slot without blocks, a backend that throws at any of its runs.
+// A failure in a round affects only its slots: a slot without blocks, a backend that throws at any of its
+// runs.
 #include <random>
 #include <stdexcept>
 

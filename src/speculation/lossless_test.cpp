@@ -176,7 +176,7 @@ TEST(LargeBlocks, DraftsUpToTheTapesRowsGiveThePlainTokens) {
   EXPECT_GT(rejected, 0);
 }
 
-/// Which ids have columns changes from round to round and with the neighbours; the answers do not.
+/// The ids that have columns change from round to round and with the neighbours; the answers do not.
 class ReducedHead : public testing::TestWithParam<bool> {};
 
 TEST_P(ReducedHead, GivesThePlainTokensWhateverItLearnsOnTheWay) {

@@ -1,5 +1,5 @@
-// Compares timelines with a model that remembers what was really written: every block holds its tokens, every
-// slot a recurrent state that depends on all tokens in order, and drafts go to tapes as in a backend. With a
+// Compares timelines with a model that remembers all writes: every block holds its tokens, every slot a
+// recurrent state that depends on all tokens in order, and drafts go to tapes as in a backend. With a
 // window, each block also holds what the window sees, which release_sliding_window() makes unreadable.
 #include "timeline/timeline.h"
 
@@ -76,7 +76,7 @@ class Machine final : public State {
     }
     return tokens;
   }
-  /// What a row at `length` sees through the window of the rows before it.
+  /// The tokens that a row at `length` sees through its window.
   std::vector<int> read_window(const SequenceView& at, std::int64_t length) {
     std::vector<int> tokens;
     for (std::int64_t p = std::max<std::int64_t>(0, length + 1 - window_); p < length; ++p) {
@@ -300,8 +300,8 @@ class Schedule {
     known_[which].timeline.emplace(std::move(moved));
   }
 
-  /// begin() has reserved blocks for `rows`, but only a segment shows which ones. Until then each has a name
-  /// of its own.
+  /// begin() has reserved blocks for `rows`, but only a segment shows which ones. Until then each has a
+  /// separate name.
   void reserve(Known& known, int rows) {
     const std::size_t needed =
         (known.tokens.size() + static_cast<std::size_t>(rows) + kBlockRows - 1) / kBlockRows;

@@ -52,7 +52,7 @@ int more_waits(test::ToyDecoder& decoder, const Late& late, const SlotOptions& o
   return more;
 }
 
-/// However many drafts, greedy or sampled. A drafting model copies its timeline, which waits too.
+/// For any number of drafts, greedy or sampled. A drafting model copies its timeline, which also waits.
 TEST(MetalLateMatrix, ARoundOfDraftsWaitsForItsTargetAlone) {
   if (!test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   const auto late = std::make_shared<Late>();

@@ -37,7 +37,7 @@ class BackendAnomaly : public testing::TestWithParam<Named> {
     return {result.logits.begin(), result.logits.end()};
   }
 
-  /// Makes each allocation of `make` fail; `least` is the min number of allocations.
+  /// Makes each allocation of `make` fail; it must make at least `least` of them.
   template <class Make>
   void fail_each(Make make, long least) {
     for (const bool all_after : {false, true}) {

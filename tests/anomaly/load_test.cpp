@@ -73,7 +73,7 @@ class LoadAnomaly : public testing::Test {
     set_log_level(LogLevel::kInfo);
   }
 
-  /// A folder with these files changed gives a one-line sentence that names the file, or success.
+  /// Loading a folder with these files changed succeeds, or fails with one sentence that names the file.
   void expect_clear(const std::string& directory, const std::string& what) {
     const long before = live_allocations();
     {

@@ -1,4 +1,4 @@
-"""`bench`, `bench decode` and `bench kernels`: that they end, and that their figures belong together.
+"""`bench`, `bench decode` and `bench kernels`: they end, and their figures agree with each other.
 
     python3 tests/cli/bench_test.py build/release/foretoken
 """
@@ -64,7 +64,7 @@ class Bench(cli_test.CliTest):
         self.assertEqual(list(report["round_cost"]), [str(rows) for rows in range(1, 9)])
         self.assertEqual(list(report["round_cost_drafting"]), [str(rows) for rows in range(2, 9)])
         self.assertEqual([result["depth"] for result in report["forced"]], ["auto", 1, 2])
-        deepest = report["forced"][2]  # every draft is right, but for those that the end of the answer cuts off
+        deepest = report["forced"][2]  # every draft is right, except those after the end of the answer
         self.assertEqual(deepest["emitted"], deepest["drafted"] + deepest["rounds"])
         self.assertEqual(deepest["drafted"], 2 * deepest["rounds"])
         tables = {(table["program"], table["rows"]): table for table in report["profile"]}

@@ -45,7 +45,7 @@ class CliTest(unittest.TestCase):
         return done
 
     def expect_error(self, status, words, *arguments, **rest):
-        """One sentence on stderr that holds `words`, nothing on stdout."""
+        """One sentence on stderr that contains `words`, nothing on stdout."""
         done = self.expect(status, *arguments, **rest)
         said = done.stderr.decode()
         self.assertTrue(said.startswith("foretoken: "), said)
@@ -274,7 +274,7 @@ class Work(CliTest):
         answer = json.loads(done.stdout)
         reasons = [line for line in done.stderr.decode().splitlines() if line.startswith("depth ")]
         self.assertEqual(len(reasons), answer["speculation"]["rounds"], done.stderr)
-        for reason in reasons:  # which of them depends on what rounds cost on this machine
+        for reason in reasons:  # which one depends on the cost of rounds on this machine
             self.assertRegex(reason, "tokens expected for|no depth pays|drafting paused|a probe|nothing to draft")
         asked = self.expect(0, "run", *self.PROMPT, "-n", "6", "--depth", "2", "--explain-depth", "--json")
         self.assertIn(b"depth 2: as requested", asked.stderr)

@@ -1,4 +1,4 @@
-"""Drafters in separate folders, from outside: the matrix over all of them, the choice, refusals.
+"""Drafters in separate folders, through the program: the matrix over all of them, the choice, refusals.
 
     python3 tests/cli/drafters_test.py build/release/foretoken [CLASS]
 

@@ -1,4 +1,4 @@
-"""Quantises the trained models to every format and looks at the results from every side.
+"""Quantises the trained models to every format and checks the results.
 
     FORETOKEN_TRAINED=FOLDER python3 tests/cli/every_format_test.py build/release/foretoken [CLASS]
 

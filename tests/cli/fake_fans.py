@@ -1,5 +1,5 @@
 """A fake ThermalForge for tests of Max mode: it keeps the state of two fans in a file and logs its commands.
-The socket must be root's, so these tests run as root and are skipped else. The first argument of the test is
+The socket must be root's, so these tests need root and are skipped otherwise. The first argument of the test is
 the program."""
 
 import json

@@ -295,7 +295,7 @@ class Heads(FamilyTest):
 
 
 class Conversions(FamilyTest):
-    """`sanitize` of mlx-lm's qwen3_next.py and glm4_moe.py; the head is in a file of its own."""
+    """`sanitize` of mlx-lm's qwen3_next.py and glm4_moe.py; the head is in a separate file."""
 
     def convert_odd(self, name):
         self.prepare(GOLDEN / "mtp" / name)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`foretoken launch` in a pseudo-terminal, with stand-ins for the clients: what they get, and what becomes of
-the server.
+"""`foretoken launch` in a pseudo-terminal, with stand-ins for the clients: their arguments and environment, and
+the end of the server.
 
     python3 tests/cli/launch_test.py build/release/foretoken [CLASS]
 """
@@ -25,7 +25,8 @@ from free_port import free_port  # noqa: E402
 
 PROGRAM = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build/release/foretoken").resolve()
 
-# What every stand-in does: writes what it was given, asks the server, follows orders in its first argument.
+# Every stand-in writes its arguments and environment to a file, asks the server, and follows the orders in its
+# first argument.
 STAND_IN = """#!{python}
 import json, os, signal, sys, time, urllib.request
 names = ("ANTHROPIC", "OPENAI", "CLAUDE", "GOOSE", "OPENCODE", "FORETOKEN_CLIENT", "ENABLE_OLLAMA", "DEFAULT_MODELS")
@@ -80,7 +81,7 @@ class Launching(unittest.TestCase):
         file.chmod(0o755)
 
     def start(self, *words):
-        """`foretoken launch` with a terminal of its own -> (process, the terminal's other end)."""
+        """`foretoken launch` in a separate terminal -> (process, the terminal's other end)."""
         mine, theirs = pty.openpty()
         process = subprocess.Popen([PROGRAM, "launch", *words], stdin=theirs, stdout=theirs, stderr=theirs,
                                    env=self.environment, start_new_session=True, cwd=self.folder,

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Max mode of a server that is killed, told to end or left alone: tests/cli/max_server_test.py PROGRAM."""
+"""Max mode of a server that is killed, stopped or left alone: tests/cli/max_server_test.py PROGRAM."""
 
 import json
 import os

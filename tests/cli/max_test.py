@@ -140,7 +140,7 @@ class Guard(Fans):
 
 
 class Recovery(Fans):
-    """The next command after everybody was killed."""
+    """The next command after all processes were killed."""
 
     def leave_marker(self, process, start):
         self.marker.parent.mkdir(parents=True)

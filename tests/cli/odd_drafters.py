@@ -1,7 +1,6 @@
 """Writes small random drafters for a target: EAGLE-3 (of a part of the vocabulary), DFlash, DFlash2 and DSpark.
 
-Their sizes are odd. They are seldom right, so nearly all that they draft is rejected. Only the standard library is
-used.
+Their sizes are odd. They are seldom right, so nearly all their drafts are rejected. Standard library only.
 """
 
 import json

@@ -388,7 +388,7 @@ class AgainstMlx(QuantizeTest):
         done = self.run_program("score", "--model", self.out, "--prompt-ids", ",".join(map(str, ids)), "--json",
                                 "--activations", "16")
         own = [position["argmax"] for position in json.loads(done.stdout)["positions"]]
-        # Two bits leave many near ties, which mlx-lm's bf16 arithmetic breaks its own way.
+        # With two bits there are many near ties, which mlx-lm's bf16 arithmetic breaks differently.
         self.assertGreaterEqual(sum(a == b for a, b in zip(own, theirs)), len(ids) - 6)
 
     def test_every_format(self):
@@ -410,7 +410,7 @@ class Trained(QuantizeTest):
         golden = pathlib.Path(__file__).resolve().parents[1] / "golden/model"
         calibration, held_out = self.folder / "calibration", self.folder / "held-out"
         texts = [(golden / f"heldout_{kind}.txt").read_text() for kind in ("code", "chat", "docs", "tool")]
-        # Windows of all four kinds; what is measured later was not calibrated on.
+        # Windows of all four kinds; the texts measured later were not used for calibration.
         calibration.write_text("".join(text[:1000] for text in texts))
         held_out.write_text("".join(text[len(text) // 2:len(text) // 2 + 3600] for text in texts))
         for model, bits in (("qwen3.5-tiny", 3), ("qwen3.5-moe-tiny", 3)):

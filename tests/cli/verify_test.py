@@ -1,4 +1,4 @@
-"""The ends of `verify` before its end: a signal, a time, a part of the cells.
+"""`verify` that ends early: by a signal, by its time limit, or after a part of the cells.
 
     python3 tests/cli/verify_test.py build/release/foretoken
 """

@@ -57,7 +57,7 @@ def limited(body, kind, tokens):
 
 
 def plain(body, kind):
-    """Without thinking, so that what is asked for comes first."""
+    """Without thinking, so that the required part comes first."""
     for name in ("reasoning", "reasoning_effort", "thinking"):
         body.pop(name, None)
     if kind == "chat":
@@ -196,7 +196,7 @@ def cut_json(text):
 
 
 def offers(body):
-    """The tools of a body, with those that a search has found."""
+    """The tools of a body, including those that a search has found."""
     found = list(body.get("tools") or [])
     for item in body.get("input") or []:
         if item.get("type") == "tool_search_output":

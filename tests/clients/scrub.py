@@ -28,7 +28,7 @@ VERBATIM = {"data", "url", "image_url", "signature", "name", "id", "call_id", "t
 
 
 def clean(text):
-    """`text` without what belongs to the machine."""
+    """`text` without paths and names of the machine."""
     text = FOLDER.sub(lambda found: "/home/me" + ("/project" if found[1] == "project" else ""), text)
     text = ANY_FOLDER.sub("/home/me", text)
     text = UUID.sub("00000000-0000-4000-8000-000000000000", text)
@@ -73,7 +73,7 @@ def parts_of(bodies):
 
 
 def shared(bodies):
-    """The bodies with {"$part": n} in place of what occurs more than once, and the parts."""
+    """The bodies with {"$part": n} in place of repeated parts, and the parts."""
     def text_of(value):
         return json.dumps(value, ensure_ascii=False)
 

@@ -414,7 +414,7 @@ def pi(place, program):
     ]
 
 
-WITHOUT_TOOLS = {"aider"}  # their edits are texts
+WITHOUT_TOOLS = {"aider"}  # they write edits as text
 ALL = {
     "claude-code": claude_code,
     "codex": codex,

@@ -1,4 +1,4 @@
-// The drafter of the exercise changes no token of any answer, is right sometimes and wrong sometimes.
+// The drafter of the exercise changes no token of any answer; some of its drafts are right and some wrong.
 #include "tests/exercise/repeat_drafter.h"
 #include "tests/late_backend.h"
 #include "tests/toy_decoder.h"

@@ -1,5 +1,5 @@
-// An exercise: the least that a drafter is. It drafts that the last token repeats. All that it would take to
-// join the others is its entry in drafters/registry.cpp, which has the form of kRepeat.
+// An exercise: a minimal drafter, which drafts the last token again. To join the others it would need only an
+// entry in drafters/registry.cpp, in the form of kRepeat.
 #pragma once
 
 #include <algorithm>

@@ -7,7 +7,7 @@ from weather import BASE, KEY, MODEL, NO_THINKING, QUESTION, CITIES, get_weather
 
 
 class Served(dspy.LM):
-    """DSPy's catalog does not know the model; these say what the server can do."""
+    """DSPy's catalog does not know the model; these members state the server's features."""
     supports_function_calling = supports_response_schema = True
     supported_params = {"temperature", "max_tokens", "response_format", "tools", "tool_choice"}
 
@@ -16,7 +16,7 @@ lm = Served(f"openai/{MODEL}", api_base=BASE, api_key=KEY, max_tokens=200, cache
 
 
 class Ask(dspy.Signature):
-    """Say which city is meant."""
+    """Name the city."""
     question: str = dspy.InputField()
     city: Literal["Oslo", "Rome"] = dspy.OutputField()
 

@@ -58,7 +58,7 @@ class Quiet(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, *_):
-        pass  # a client that leaves
+        pass  # the client has left
 
 
 class FakeHub:
@@ -71,7 +71,7 @@ class FakeHub:
         self.requests = []
         self.lock = threading.Lock()
         self.servers = {}
-        self.gated = False  # what the hub says of every repository: False, "auto" or "manual"
+        self.gated = False  # of every repository: False, "auto" or "manual"
         self.signature = 0  # part of a signed URL; a higher one makes older URLs expire
 
     def __enter__(self):

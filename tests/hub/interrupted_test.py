@@ -28,7 +28,7 @@ class Interrupted(PullTest):
                                 stderr=subprocess.PIPE)
 
     def wait_for_ranges(self, hub, seconds):
-        """Until pieces flow, and `seconds` more."""
+        """Waits until pieces arrive, then `seconds` more."""
         end = time.monotonic() + 240
         while not any(r.range for r in hub.requests) and time.monotonic() < end:
             time.sleep(0.02)

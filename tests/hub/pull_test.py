@@ -107,7 +107,7 @@ class Layout(PullTest):
         found = json.loads(done.stdout)
         self.check_whole(hub)
         self.assertEqual(found["directory"], str(self.repository / "snapshots" / hub.commit))
-        # Weights in other formats stay at the hub: without the list, huggingface_hub asks for it when it is online.
+        # Weights in other formats are not fetched: without the list, huggingface_hub asks for it when it is online.
         self.assertFalse((self.repository / "trees").exists())
         self.assertEqual({p.name for p in self.cache.iterdir()}, {".locks", "models--org--name"})
         for request in hub.requests:

@@ -111,7 +111,7 @@ class RemoteTest(unittest.TestCase):
         return json.loads(self.run_program(0, *arguments, "--json").stdout)
 
     def sent_bytes(self):
-        """Of weight files, by the ranges that were asked for."""
+        """Bytes of weight files in the requested ranges."""
         return sum(request.range[1] + 1 - request.range[0] for request in self.hub.requests if request.range)
 
     def headless(self, source):
@@ -235,7 +235,7 @@ class Graft(RemoteTest):
 
 
 class Prune(RemoteTest):
-    """`models prune` deletes what no ref and no snapshot holds, and nothing else."""
+    """`models prune` deletes only files that no ref and no snapshot uses."""
 
     def setUp(self):
         super().setUp()
@@ -303,7 +303,7 @@ class Prune(RemoteTest):
 
 
 class Remove(RemoteTest):
-    """`models rm` deletes what it was asked for and nothing that another revision or model uses."""
+    """`models rm` deletes the named model and nothing that another revision or model uses."""
 
     def setUp(self):
         super().setUp()

@@ -1,4 +1,4 @@
-"""`foretoken pull` over TLS, with a certificate authority of the network's own, and through a CONNECT proxy.
+"""`foretoken pull` over TLS, with the network's own certificate authority, and through a CONNECT proxy.
 
     python3 tests/hub/tls_test.py build/release/foretoken [CLASS]
 """
@@ -44,7 +44,7 @@ class TlsHub(FakeHub):
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificates / "server.pem", self.certificates / "server.key")
         for server in self.servers.values():
-            # A handshake that fails ends its own connection, in its own thread.
+            # A handshake that fails ends only its connection, in its thread.
             server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         return self
 
@@ -58,7 +58,7 @@ class TlsHub(FakeHub):
 
 
 class ConnectProxy:
-    """Passes CONNECT on, if the client knows the password; remembers where to."""
+    """Forwards CONNECT if the client knows the password, and records the destination."""
 
     def __init__(self, authorisation=None):
         self.authorisation = authorisation

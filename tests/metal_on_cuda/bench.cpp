@@ -1,7 +1,7 @@
 // The cost of the metal backend's kernels on an NVIDIA GPU compared with the cuda backend's, instruction
 // by instruction, at the shapes of Qwen3.5 0.8B and 27B:
 //   metal_cuda_bench IMAGE    on the GPU; IMAGE: tools/gpu/metal_kernels.py
-//   metal_cuda_bench --dry    the twin and the processor at tiny shapes, to see that it runs
+//   metal_cuda_bench --dry    the twin and the processor at tiny shapes, to check that it runs
 // A figure is the difference of two programs that differ in the number of copies of the instruction alone, so
 // launches of a graph, copies of rows and waits cancel. Both sides run as one graph a step.
 #include <algorithm>
@@ -153,7 +153,7 @@ class Steps {
     places_.resize(static_cast<std::size_t>(rows));
     std::iota(places_.begin(), places_.end(), 0);
     tokens_.assign(places_.size(), 0);
-    // All but the first row are drafts, as far as there may be drafts.
+    // All rows but the first are drafts, up to the maximum of drafts.
     const int drafts = rows - 1 <= kMaxTapeRows ? rows - 1 : 0;
     segment_ = {{blocks_, 0, 0, 0}, position, rows, rows - drafts};
     args_.tokens = tokens_, args_.hidden = {in_.get(), places_}, args_.segments = {&segment_, 1};

@@ -2,7 +2,8 @@
 //   metal_on_cuda IMAGE              every launch of every program: bits of everything that it may write
 //   metal_on_cuda IMAGE --differ     CUDA's own exp and log: the largest difference instead
 //   metal_on_cuda IMAGE --only-gpu   without the twin, fewer rows: for compute-sanitizer
-// IMAGE: tools/gpu/metal_kernels.py. Prints a line a kernel. Exit code 1: bits differ, or a kernel never ran.
+// IMAGE: tools/gpu/metal_kernels.py. Prints one line per kernel. Exit code 1: bits differ, or a kernel never
+// ran.
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -32,7 +33,7 @@ struct Seen {
 };
 using Table = std::map<std::string, Seen, std::less<>>;
 
-/// The GPU; after each launch the twin's results from the same bytes are compared with its own.
+/// The GPU; after each launch its results are compared with the twin's from the same bytes.
 class Compared final : public ForwardingDevice {
  public:
   Compared(std::shared_ptr<Device> gpu, Table& table, bool compares)
@@ -152,7 +153,7 @@ class Check {
     }
   }
 
-  /// Which of formats() it is like.
+  /// Its index in formats().
   static std::size_t index_of(const Weight& weight) {
     if (weight.format == Format::kAffine)
       return static_cast<std::size_t>(weight.bits == 8 ? 5 : weight.bits - 2);

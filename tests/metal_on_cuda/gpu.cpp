@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxBuffers = 12;
 
-/// What a kernel of on_cuda/kernels.cu takes.
+/// The arguments of a kernel of on_cuda/kernels.cu.
 struct Given {
   void* buffers[kMaxBuffers];
   unsigned long long args[16];

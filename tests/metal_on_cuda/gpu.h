@@ -1,6 +1,6 @@
-// An NVIDIA GPU as a device of the metal backend, for the check and the timing of its kernels: memory that
-// the host sees too, each launch waited for. Errors: open_gpu as Result; a launch throws what the driver
-// says.
+// An NVIDIA GPU as a device of the metal backend, to check and time its kernels: memory is shared with the
+// host, and each launch is waited for. Errors: open_gpu returns a Result; a launch throws the message of the
+// driver.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ class Gpu : public Device {
   virtual double microseconds() const = 0;
 };
 
-/// image: what tools/gpu/metal_kernels.py wrote.
+/// image: the output of tools/gpu/metal_kernels.py.
 Result<std::shared_ptr<Gpu>> open_gpu(std::span<const char> image);
 
 }  // namespace ft::metal

@@ -1,6 +1,6 @@
-// The row rule and the state rule on complete programs, on every backend of this machine. The logits have the
-// same bits however a text is cut into steps, whatever is drafted and rejected, and whichever sequences share
-// the step.
+// The row rule and the state rule on complete programs, on every backend of this machine: the logits have the
+// same bits for every division of a text into steps, with any drafts and rejections, and next to any
+// sequences of the same step.
 #include <algorithm>
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ class RowRule : public testing::TestWithParam<BackendOptions> {
     return {result.logits.begin(), result.logits.end()};
   }
 
-  /// One row at a time: every other way must give the same bits.
+  /// One row at a time; every other division must give the same bits.
   std::vector<float> plain(Machine& m, std::span<const std::int32_t> tokens) {
     Timeline timeline = std::move(*Timeline::open(*m.pool));
     std::vector<float> all;

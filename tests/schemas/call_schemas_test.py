@@ -1,5 +1,5 @@
 """Every finished call follows the schema of its tool: random schemas x chat formats x strict and lenient, of them
-required and auto in turns, validated by PyPI's jsonschema; what cannot be kept is refused before anything is drawn.
+required and auto in turns, validated by PyPI's jsonschema. A schema that cannot be enforced is refused first.
 
 usage: call_schemas_test.py BUILT_draw_calls [FIRST_SEED]
 FORETOKEN_SCHEMAS: how many schemas (default 12; `tools/check --full` takes 2,000). Run by tools/sdk_test.

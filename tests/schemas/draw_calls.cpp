@@ -28,7 +28,7 @@ struct Drawing {
   const ChatFormat& format;
   Tokenizer tokenizer;
   std::vector<int32_t> eos;
-  std::vector<std::vector<int32_t>> endings;  // what ends a string, an array, a value
+  std::vector<std::vector<int32_t>> endings;  // texts that end a string, an array, a value
   GrammarCompiler grammars;
 
   Drawing(const ChatFormat& chosen, const char* folder, std::vector<int32_t> ends)

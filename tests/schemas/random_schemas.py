@@ -265,7 +265,7 @@ class Maker:
         return rule
 
     def alternatives(self):
-        """Parameters that are one of two objects, whose properties have the same names and other types."""
+        """Parameters that are one of two objects whose properties have equal names and different types."""
         name = self.others.choice(WORDS)
         one = {'type': 'object', 'required': [name, 'kind'], 'additionalProperties': False,
                'properties': {name: {'type': 'integer'}, 'kind': {'const': 'number'}}}
@@ -284,7 +284,7 @@ class Maker:
         if self.chance(0.6):
             s['additionalProperties'] = False
         kind = self.random.random()
-        self.names = []  # what is made from here on is further inside
+        self.names = []  # from here on everything is nested deeper
         if '#/properties' in str(s) + str(self.defs):
             pass  # its references lead nowhere once the properties are further inside
         elif kind < 0.06:

@@ -4,8 +4,8 @@ a changed date line, a compaction, side requests, a restart. Standard library on
 
     agent_test.py PROGRAM [CLASS]
 
-Of the tokens that a prompt shares with an earlier prompt, at least 95 % must come from the cache. A turn shares the
-whole prompt before it but for the header of the answer; the turn with another date shares the text before the date;
+At least 95 % of the tokens that a prompt shares with an earlier prompt must come from the cache. A turn shares the
+whole earlier prompt except the header of the answer; the turn with another date shares the text before the date;
 the turn after the compaction shares system prompt and tools.
 """
 import json
@@ -21,11 +21,11 @@ from raw_client import Client  # noqa: E402
 from server_process import SIZES, Server  # noqa: E402
 
 SHARE = 0.95
-HEADER = 24  # tokens around the place where prompts part: headers of messages, a date cut in two
+HEADER = 24  # tokens around the place where prompts diverge: headers of messages, a part of a date
 FULL = os.environ.get("FORETOKEN_FULL") == "1"
 TURNS, DATE_CHANGES, COMPACTS = (30, 12, 24) if FULL else (12, 4, 7)
 WORDS = 320 if FULL else 130  # of a tool's result
-# Memory of a start, so that its choices do not depend on other programs or parallel tests.
+# Fixed, so that the sizes chosen at start do not depend on other programs or parallel tests.
 MEMORY = ("--memory-mb", "6000")
 DEFAULTS = {name: "auto" for name in SIZES}
 

@@ -1,4 +1,4 @@
-"""More than a hundred bodies of POST /v1/messages without max_tokens, in all combinations of what clients send."""
+"""More than a hundred bodies of POST /v1/messages without max_tokens, with all combinations of clients' fields."""
 import itertools
 import random
 

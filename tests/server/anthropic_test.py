@@ -164,7 +164,7 @@ class Answers(unittest.TestCase):
         first = create(messages=CODE, system=system, max_tokens=4)
         again = create(messages=CODE, system=system, max_tokens=4)
         self.assertEqual(prompt_tokens(again.usage), prompt_tokens(first.usage))
-        self.assertGreater(first.usage.cache_creation_input_tokens, 0)  # what was kept is what comes back
+        self.assertGreater(first.usage.cache_creation_input_tokens, 0)  # the stored message is returned unchanged
         self.assertEqual(again.usage.cache_read_input_tokens,
                          first.usage.cache_creation_input_tokens + first.usage.cache_read_input_tokens)
         self.assertEqual(again.usage.cache_creation_input_tokens, 0)
@@ -273,7 +273,7 @@ class Tools(unittest.TestCase):
             self.assertEqual([block.type for block in message.content].count("tool_use"), 1)
 
     def test_several_calls_are_several_blocks(self):
-        history = []  # that shows the model how it is done
+        history = []  # an example for the model
         for i, (one, other) in enumerate((("Oslo", "Rome"), ("Paris", "Madrid"), ("Lima", "Lisbon"))):
             history += [
                 {"role": "user", "content": f"What is the weather in {one}? What is the weather in {other}?"},

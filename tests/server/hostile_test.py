@@ -4,8 +4,8 @@ of clients who have left are not compiled. Standard library only.
 
     hostile_test.py PROGRAM [CLASS]
 
-FORETOKEN_FULL=1 takes longer, and the innocent clients' first tokens must come within twice the time. Runs alone and
-beside alternate then, so that other work of the machine counts for both.
+FORETOKEN_FULL=1 runs longer, and the innocent clients' first tokens must come within twice the time. Then runs alone
+and runs with hostile clients alternate, so that other work of the machine affects both.
 """
 import json
 import os
@@ -37,7 +37,7 @@ HOSTILE_TEMPLATE = """
 
 
 def schema_body(schema, dice):
-    """A schema where each dialect takes one."""
+    """A schema at the place where each dialect has one."""
     tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {"a": schema},
                                                                        "required": ["a"]}}}
     return dice.choice([
@@ -53,7 +53,7 @@ def schema_body(schema, dice):
 
 
 def slow_schema(dice):
-    """One within the limits that takes as long as possible; none is like another."""
+    """A schema within the limits that takes as long as possible; all are different."""
     low = -10**15 + dice.randrange(10**9)
     return {"type": "object", "properties": {f"p{i}": {"type": "integer", "minimum": low + i, "maximum": i - low}
                                              for i in range(500)}}
@@ -88,7 +88,7 @@ def templates(dice):  # N6
 
 
 class Hand(threading.Thread):
-    """Sends bodies of one kind one after another; waits for some answers, leaves before others."""
+    """Sends bodies of one kind in sequence; waits for some answers and leaves before others."""
 
     def __init__(self, server, kind, seed):
         super().__init__()
@@ -114,7 +114,7 @@ class Hand(threading.Thread):
 class Beside(unittest.TestCase):
     INNOCENT = 2
     REQUESTS = 10 if FULL else 2
-    PAIRS = 6 if FULL else 1  # of a run alone and one beside
+    PAIRS = 6 if FULL else 1  # a run alone and one with hostile clients
     HANDS = 3
 
     def innocents(self, server):
@@ -147,7 +147,7 @@ class Beside(unittest.TestCase):
         return answers, firsts
 
     def pair(self, server, kind):
-        """The seconds to the first tokens of a run alone and of one beside hostile hands, and what those sent."""
+        """Seconds to the first tokens, alone and with hostile clients, and the number of their requests."""
         alone, alone_firsts = self.innocents(server)
         hands = [Hand(server, kind, seed) for seed in range(self.HANDS)]
         for hand in hands:

@@ -273,7 +273,7 @@ class Keys(WithServer):
 
 
 def words_of(answer):
-    """Its status line and its texts, however they are cut."""
+    """Its status line and its text, independent of the sizes of the pieces."""
     texts = re.findall(rb'"(?:content|text|delta|message)":"([^"]*)"', answer)
     return answer.split(b"\r\n")[0], b"".join(texts)
 

@@ -131,7 +131,7 @@ class Files(WithServer):
 
 
 class Many(WithServer):
-    """Several images a turn, earlier turns, with tools; every answer equals a server's without cache."""
+    """Several images a turn, earlier turns, with tools; every answer equals that of a server without cache."""
 
     TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {
         "type": "object", "properties": {"word": {"type": "string"}}}}}]
@@ -237,7 +237,7 @@ class Web(http.server.BaseHTTPRequestHandler):
 
 
 class Here(Web):
-    """The same at every address of the server's own machine."""
+    """The same for every address of the server's machine."""
     asked = []
 
 
@@ -379,7 +379,7 @@ class Urls(WithServer):
 
 
 def enter_namespace():
-    """Runs this test again where it may give itself public addresses."""
+    """Runs this test again in a network namespace, where it may have public addresses."""
     if os.environ.get(INSIDE) == "1":
         return
     unshare = [shutil.which("unshare") or "false", "--user", "--map-root-user", "--net"]

@@ -221,7 +221,7 @@ class Cache(Owned):
 
 
 def lines(metrics):
-    """Values by the text before them."""
+    """Metric values by name and labels."""
     return dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A model whose weights do not fit into the memory that it may use: refused with a way out, or run from the page
+"""A model whose weights do not fit into the memory that it may use: refused with a next step, or run from the page
 cache of a packed-weight file with a warning. Standard library only.
 
     page_cache_test.py PROGRAM

@@ -23,7 +23,7 @@ def png(width, height, data=None, *, claim=None):
 
 
 def tokens_of(width, height):
-    """Of a picture whose sides are multiples of 32 and whose size the shipped model keeps."""
+    """Tokens of a picture whose sides are multiples of 32 and whose size the shipped model keeps."""
     return width // 32 * height // 32
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """The published SmolLM2-135M-Instruct, served: its tokenizer and template against transformers'
-(tests/golden/smollm2), greedy text, and that its drafter helps. Standard library only; FORETOKEN_SMOLLM2 names the
+(tests/golden/smollm2), greedy text, and the gain by its drafter. Standard library only; FORETOKEN_SMOLLM2 names the
 model (tools/smollm2 fetches it).
 
     smollm2_test.py PROGRAM

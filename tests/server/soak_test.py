@@ -108,7 +108,7 @@ class Hostile(threading.Thread):
             act = self.dice.choice(acts)
             try:
                 act()
-            except (OSError, EOFError):  # the server may end a hostile connection whenever it likes
+            except (OSError, EOFError):  # the server may end a hostile connection at any time
                 pass
             self.acts[act.__name__] = self.acts.get(act.__name__, 0) + 1
             self.over.wait(0.02)
@@ -149,7 +149,7 @@ class Hostile(threading.Thread):
 
 
 class Beside(unittest.TestCase):
-    """Valid clients without a hostile one, then with it."""
+    """Valid clients, first alone, then with a hostile client."""
 
     INNOCENT = 3
     REQUESTS = 300 if LONG else 8  # of each, in each phase

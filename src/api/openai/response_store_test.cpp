@@ -93,7 +93,7 @@ TEST(ResponseStore, AKeyWithMoreCannotPushOutTheEntriesOfOneWithLess) {
     EXPECT_LE(store.size(), 8U);
   }
   EXPECT_TRUE(store.get("mine", kMine));
-  EXPECT_TRUE(store.get("large49", kOther)) << "the newest of the key that has most stays";
+  EXPECT_TRUE(store.get("large49", kOther)) << "the newest of the key with the most entries stays";
 }
 
 TEST(ResponseStore, PuttingAnIdAgainReplacesIt) {
@@ -134,7 +134,7 @@ TEST_F(ResponseFile, EntriesAreThereAfterARestart) {
   EXPECT_EQ(found->history, binary);
   EXPECT_EQ(found->deltas, "[[2]]");
   EXPECT_EQ(found->inputs, 3U);
-  EXPECT_FALSE(again->get("resp_1", kOther)) << "it stays its key's own";
+  EXPECT_FALSE(again->get("resp_1", kOther)) << "it still belongs to its key";
   EXPECT_TRUE(again->erase("resp_1", kMine));
   EXPECT_FALSE(open()->get("resp_1", kMine));
 }
@@ -205,7 +205,7 @@ TEST_F(ResponseFile, AWriterThatDoesNotEndIsAnErrorAndNoWaitForEver) {
   keep(*store, "a", {"1", ""}, kMine);
 }
 
-/// Puts entries until it is killed, and writes the number of each one to `out` after put() returned.
+/// Puts entries until it is killed. Writes the number of each entry to `out` after put() has returned.
 [[noreturn]] void put_for_ever(const std::string& path, int run, int out) {
   auto store = ResponseStore::open(path, {.bytes = std::size_t{1} << 30});
   if (!store.ok()) ::_exit(1);
@@ -217,7 +217,7 @@ TEST_F(ResponseFile, AWriterThatDoesNotEndIsAnErrorAndNoWaitForEver) {
   }
 }
 
-/// Starts such a process and kills it after it has put `least` entries; the number that it has put.
+/// Starts such a process and kills it after `least` entries or more; returns how many were put.
 int killed_after(const std::string& path, int run, int least) {
   int ends[2];
   if (::pipe(ends) != 0) return -1;
@@ -269,7 +269,7 @@ TEST_F(ResponseFile, ProcessesShareIt) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_EQ(store->size(), std::size_t{kProcesses * kEach});
-  EXPECT_TRUE(store->get("99", kMine)) << "what another process has put";
+  EXPECT_TRUE(store->get("99", kMine)) << "an entry of another process";
 }
 
 }  // namespace

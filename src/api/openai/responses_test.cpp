@@ -208,7 +208,7 @@ TEST(ResponsesRequest, AReferenceIsTheStoredItem) {
   ASSERT_EQ(list.size(), 3U);
   EXPECT_EQ(list[1]["reasoning_content"], "t");
   EXPECT_EQ(list[1]["tool_calls"][0]["function"]["name"], "f");
-  EXPECT_EQ(Json::parse(request->items)[1]["type"], "reasoning") << "a later response has the item itself";
+  EXPECT_EQ(Json::parse(request->items)[1]["type"], "reasoning") << "a later response contains the item";
   const Result<ResponsesRequest> lost = read(body);
   ASSERT_FALSE(lost.ok());
   EXPECT_EQ(lost.error().field, "input[1].id");

@@ -1,4 +1,4 @@
-// What a profiler receives from a step: every operation of every worker, in order of time.
+// A profiler receives every operation of every worker of a step, in order of time.
 #include <gtest/gtest.h>
 
 #include "backends/registry.h"
@@ -8,7 +8,7 @@
 namespace ft::executable_profile_test {
 namespace {
 
-/// Keeps what it receives.
+/// Keeps all records.
 class Listener final : public Profiler {
  public:
   int compiled(const Program& program, std::vector<ProfiledOperation> list, int count) override {

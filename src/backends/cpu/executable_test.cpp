@@ -270,7 +270,7 @@ TEST(CpuExecutable, NeighboursAndPlacesInMemoryDoNotShow) {
     std::vector<Segment> segments;
     std::vector<std::int32_t> step_tokens, logit_rows;
     int rows[3];
-    for (int i = 0; i < 3; ++i) {  // the same text in each, each at its own speed
+    for (int i = 0; i < 3; ++i) {  // the same text in each slot, at different speeds
       const auto at = static_cast<int>(timelines[i].position());
       rows[i] = std::min(kTokens - at, 1 + random.below(7));
       if (rows[i] == 0) continue;

@@ -44,7 +44,7 @@ class Contracted final : public ForwardingDevice {
   return timeline.step(tokens, 20);
 }
 
-/// What each kernel of drafts leaves, for rows of every kind over three parts.
+/// The results of each draft kernel, for rows of every kind over three parts.
 [[maybe_unused]] std::vector<std::byte> drafts(Device& device) {
   constexpr unsigned kRows = 3, kColumns = 9001, kParts = 3, kKept = 20;
   std::vector<Buffer> buffers;

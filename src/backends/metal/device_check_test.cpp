@@ -1,4 +1,4 @@
-// The self-test finds a device that computes something else, breaks the row rule or fails.
+// The self-test finds a device that computes wrong results, breaks the row rule or fails.
 #include "backends/metal/device_check.h"
 
 #include <cstring>
@@ -89,7 +89,7 @@ TEST(MetalSelfTest, AnErrorOfTheGpuIsASentence) {
   EXPECT_NE(problem("conv", 0, true).find("the GPU was taken away"), std::string::npos);
 }
 
-/// The way of a Mac whose GPU computes something else: --backend auto takes the processor and says why.
+/// On a Mac whose GPU computes wrong results, --backend auto uses the processor and reports why.
 TEST(MetalSelfTest, AutoTakesTheProcessorWithASentence) {
   std::string said;
   BackendOptions options;

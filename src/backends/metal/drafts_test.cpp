@@ -1,6 +1,6 @@
-// Drafts that the device chooses: against the host's choice on the same logits, with ties, odd vocabularies,
-// columns with ids, biases and every filter; in chains by place that nobody waits for; and what stays the
-// host's.
+// Drafts that the device chooses, against the host's choice on the same logits: with ties, odd vocabularies,
+// columns with ids, biases and every filter; in chains by place without a wait; and the rows that the host
+// chooses.
 #include "backends/metal/drafts.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 namespace ft::metal::drafts_test {
 namespace {
 
-/// The twin, which counts launches of the drafts' kernels.
+/// The twin, which counts launches of the draft kernels.
 class Counting final : public ForwardingDevice {
  public:
   Counting() : ForwardingDevice(open_twin_device()) {}
@@ -39,7 +39,7 @@ struct Chosen {
   std::vector<float> logits;
 };
 
-/// The tokens of `rows` [samples, columns] of logits, whatever they are: the head has them as its columns.
+/// The tokens of any logits `rows` [samples, columns]: the LM head has them as its columns.
 Chosen choose(const std::shared_ptr<Device>& device, int columns, const std::vector<float>& rows,
               std::vector<SampleRow> samples, std::vector<std::int32_t> labels = {}) {
   const auto count = static_cast<int>(samples.size());
@@ -80,7 +80,7 @@ Chosen choose(const std::shared_ptr<Device>& device, int columns, const std::vec
   return chosen;
 }
 
-/// What the host chooses from the logits that the device had.
+/// The host's choice from the device's logits.
 std::vector<std::int32_t> on_the_host(const Chosen& chosen, const std::vector<SampleRow>& samples) {
   SampleScratch scratch;
   const std::size_t columns = chosen.logits.size() / samples.size();
@@ -97,7 +97,7 @@ std::vector<float> random_logits(RandomWeights& random, int columns, std::size_t
   return all;
 }
 
-/// Of `columns`, on the device in three orders of threads; equal to the host's.
+/// Draws from `columns` on the device in three orders of threads; each must equal the host's draw.
 std::vector<std::int32_t> highest(int columns, const std::vector<float>& rows,
                                   const std::vector<std::int32_t>& labels) {
   static const SamplingParams kGreedy;
@@ -139,7 +139,7 @@ TEST(MetalDrafts, AtTemperatureZeroAreTheHighestLogitAndTheLowestTokenAmongThem)
   }
 }
 
-/// NaN is never drawn, infinity is the largest float. One row at a time: no other has a share of it.
+/// NaN is never drawn, and infinity counts as the largest float. One row at a time.
 TEST(MetalDrafts, AtTemperatureZeroTakeNumbersThatAreNoneAsTheHostDoes) {
   constexpr int kColumns = 4500;
   RandomWeights random(12);
@@ -179,7 +179,7 @@ struct Agreement {
   int draws = 0, same = 0, same_with_other_noise = 0;
 };
 
-/// Rows of one sampler, each with logits, a position and a bias of its own.
+/// Rows of one sampler, each with separate logits, position and bias.
 Agreement agreement(const SamplingParams& sampler, int columns, bool labelled, RandomWeights& random) {
   constexpr std::size_t kRows = 12;
   const std::vector<LogitBias> biases = {{3, -2.0F}, {8, 5.0F}, {9, 1.5F}, {40, -1e30F}};
@@ -254,7 +254,7 @@ TEST(MetalDrafts, SampledOnesHaveNoOrderOfThreads) {
   set_fibre_order(0);
 }
 
-/// Numbers that are none, as the host has them.
+/// NaN and infinity, as the host treats them.
 TEST(MetalDrafts, SampledOnesOfRowsWithoutAFiniteLogitAreTheLowestToken) {
   SamplingParams drawn, cut;
   drawn.temperature = cut.temperature = 1;

@@ -1,4 +1,4 @@
-// What a profiler receives from a step: every instruction, the device's own time and the host's wait.
+// A profiler receives every instruction of a step, the device's own time and the host's wait.
 #include <gtest/gtest.h>
 
 #include "backends/metal/executable.h"
@@ -10,14 +10,14 @@
 namespace ft::metal::executable_profile_test {
 namespace {
 
-/// The twin, which says that every wait took a nanosecond on the device.
+/// The twin, which reports a nanosecond on the device for every wait.
 class OneNanosecond final : public ForwardingDevice {
  public:
   OneNanosecond() : ForwardingDevice(open_twin_device()) {}
   std::int64_t device_ns() const override { return 1; }
 };
 
-/// Keeps what it receives.
+/// Keeps all records.
 class Listener final : public Profiler {
  public:
   int compiled(const Program&, std::vector<ProfiledOperation> list, int count) override {

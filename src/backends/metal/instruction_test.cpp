@@ -1,5 +1,5 @@
 // The kernels of the metal backend on its twin: each instruction against the reference, and the row rule bit
-// for bit, whatever way rows are cut into steps and in whatever order the threads of a group run.
+// for bit, for every division of rows into steps and every order of a group's threads.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
-// Steps that are submitted without waiting, on a device that runs nothing before somebody waits for it: the
-// same bits as one step at a time. Errors of the device reach the one who waits. No pipeline is made in the
-// middle of an answer.
+// Steps that are submitted without waiting, on a device that runs nothing until a caller waits: the same bits
+// as one step at a time. Errors of the device reach the waiting caller. No pipeline is made in the middle of
+// an answer.
 #include <cstring>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Made make(const std::shared_ptr<Device>& device, const Program& program) {
           std::move(MetalState::make(device, program.layout(), {.slots = 2, .blocks = 6}).value())};
 }
 
-/// A prompt in chunks that nobody waits for, then its last rows: their logits, and the bytes of the state.
+/// A prompt in chunks without waiting, then its last rows: their logits, and the bytes of the state.
 std::pair<std::vector<float>, std::vector<std::byte>> prompt_by(const Made& made, const TestShape& shape,
                                                                 int chunk, bool waits) {
   TestTimeline timeline(*made.executable, *made.state, {3, 0, 5}, 1);
@@ -98,7 +98,7 @@ TEST(MetalLate, ALongStepIsSeveralCommandBuffers) {
   EXPECT_GT(device->submitted, before + 2);
 }
 
-/// A GPU that says how long the longest command buffer took.
+/// A GPU that reports the time of the longest command buffer.
 class Slow final : public ForwardingDevice {
  public:
   Slow() : ForwardingDevice(open_twin_device()) {}
@@ -134,10 +134,10 @@ TEST(MetalLate, TheCommandBuffersOfALongStepAimAtATenthOfASecond) {
   EXPECT_EQ(command_buffers(2), 1) << "a short step is one";
   device->ns = 1000 * kTenth;
   command_buffers(20);
-  EXPECT_EQ(command_buffers(20), instructions + 1) << "one instruction at the least";
+  EXPECT_EQ(command_buffers(20), instructions + 1) << "at least one instruction";
   device->ns = kTenth / 1000;
   command_buffers(20);
-  EXPECT_EQ(command_buffers(20), first) << "64 instructions at the most";
+  EXPECT_EQ(command_buffers(20), first) << "at most 64 instructions";
 }
 
 TEST(MetalLate, AnErrorOfTheGpuReachesTheOneWhoWaitsAndTheNextStepIsRight) {
@@ -152,7 +152,7 @@ TEST(MetalLate, AnErrorOfTheGpuReachesTheOneWhoWaitsAndTheNextStepIsRight) {
   device->fails = true;
   try {
     lost.step(tokens_of(shape, 9, 5), 5);
-    FAIL() << "nobody was told";
+    FAIL() << "no caller was informed";
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "metal backend: the GPU reports: it was reset");
   }
@@ -291,12 +291,12 @@ TEST(MetalMemory, AModelBeyondTheWorkingSetIsRefusedAndLeavesNothing) {
     ASSERT_FALSE(made.ok()) << limit;
     EXPECT_EQ(made.error().code, Code::kExhausted) << made.error().message;
     EXPECT_NE(made.error().message.find("iogpu.wired_limit_mb"), std::string::npos) << made.error().message;
-    EXPECT_EQ(device->used, 0U) << "memory that nobody gave back";
+    EXPECT_EQ(device->used, 0U) << "memory that was not returned";
   }
   const auto full = std::make_shared<Limited>(needed);
   const auto executable = std::move(compile(full, test.program, {}).value());
   const auto state = MetalState::make(full, test.program.layout(), {.slots = 1, .blocks = 1});
-  ASSERT_FALSE(state.ok()) << "the state counts beside the weights";
+  ASSERT_FALSE(state.ok()) << "the state counts in addition to the weights";
   EXPECT_EQ(state.error().code, Code::kExhausted);
 }
 

@@ -1,5 +1,5 @@
-// Matrices mapped from the packed-weight cache: the same bits as in memory, each from a page of its own.
-// Damaged files are packed again, and what cannot be mapped is packed into memory.
+// Matrices mapped from the packed-weight cache: the same bits as in memory, each from a separate page.
+// Damaged files are packed again, and matrices that cannot be mapped are packed into memory.
 #include "backends/metal/packing.h"
 
 #include <cstdint>
@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Counts what is mapped and what is allocated; may refuse to map.
+/// Counts mappings and allocations; may refuse to map.
 class Counted final : public ForwardingDevice {
  public:
   explicit Counted(Code refuses_with = Code::kInvalid)
@@ -157,7 +157,7 @@ TEST_F(MetalPacking, TheGpusLimitIsAnError) {
   EXPECT_EQ(made.error().code, Code::kExhausted);
 }
 
-/// Tells whether everything that was submitted is done.
+/// Whether all submitted work is done.
 class Watched final : public ForwardingDevice {
  public:
   Watched() : ForwardingDevice(open_twin_device()) {}

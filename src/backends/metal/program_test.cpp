@@ -79,7 +79,7 @@ std::vector<Kind> kinds() {
 
 TEST(MetalProgram, AgreesWithTheReference) {
   for (const auto& [name, shape, kv_bits] : kinds()) {
-    if (kv_bits != 16) continue;  // a test of their own, below
+    if (kv_bits != 16) continue;  // tested separately below
     SCOPED_TRACE(name);
     const TestProgram test(shape, 1);
     const auto reference = make_ref_backend();
@@ -91,7 +91,7 @@ TEST(MetalProgram, AgreesWithTheReference) {
       squares += expected[i] * static_cast<double>(expected[i]);
       errors += std::pow(got[i] - static_cast<double>(expected[i]), 2);
     }
-    // Keys and values are float16 here; what has none of them is float32 on both sides.
+    // Keys and values are float16 here; programs without them are float32 on both sides.
     EXPECT_LT(std::sqrt(errors / squares), shape.attention ? 5e-3 * shape.layers : 2e-5);
   }
 }
@@ -235,7 +235,7 @@ TEST(MetalBackend, RefusesWhatItLacksInOneSentence) {
 #endif
 }
 
-/// Threads of which one does not come to a meeting are found, not waited for.
+/// A thread that does not reach a barrier is found; the others do not wait for ever.
 TEST(MetalTwinFaults, ThreadsThatPartAreFound) {
   EXPECT_FALSE(metal::run_group(64, [](int thread) {
     if (thread != 5) metal::wait_for_group();

@@ -174,7 +174,7 @@ class CalibrationCacheTest : public testing::Test {
  protected:
   void SetUp() override {
     fs::remove_all(folder_);
-    set_log_level(LogLevel::kOff);  // the tests check by other means what it would log
+    set_log_level(LogLevel::kOff);  // the tests check its log in other ways
   }
   void TearDown() override {
     set_log_level(LogLevel::kInfo);
@@ -186,7 +186,7 @@ class CalibrationCacheTest : public testing::Test {
     int steps = 0;
     CostFigures figures;
   };
-  /// What a start with this path and key does. `after` sees the file and the cost model at its end.
+  /// A start with this path and key. `after` sees the file and the cost model at its end.
   Start start(const std::string& path, const std::string& key = kKey,
               const std::function<void(const CalibrationCache&, CostModel&)>& after = {}) {
     Start seen;
@@ -215,7 +215,7 @@ class CalibrationCacheTest : public testing::Test {
     return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
 
-  /// What the clock adds at its n-th reading.
+  /// Added to the clock at its n-th reading.
   std::function<double(int)> lie_ = [](int /*reading*/) { return 0; };
   const fs::path folder_ = fs::path(testing::TempDir()) / ("calibration_" + std::to_string(::getpid()));
   const std::string path_ = (folder_ / "toy.costs").string();
@@ -235,7 +235,7 @@ TEST_F(CalibrationCacheTest, TheSecondStartRunsNoStep) {
   EXPECT_EQ(second.figures.draft_ms, first.figures.draft_ms);
 }
 
-/// Every reading is later than the one before it by a time of its own, as where other programs take turns.
+/// The time between two readings varies, as when other programs take turns.
 TEST_F(CalibrationCacheTest, AClockThatLiesIsNotedAndNothingOfItIsKept) {
   const Start honest = start();
   fs::remove_all(folder_);
@@ -284,7 +284,7 @@ TEST_F(CalibrationCacheTest, WhatIsTornStaleOrForeignIsMeasuredAnewAndReplaced) 
     EXPECT_GT(seen.steps, 0);
     EXPECT_NE(text(), bad);
     EXPECT_EQ(start().source, "remembered") << "it was replaced";
-    EXPECT_EQ(files(), 1U) << "and nothing else was left";
+    EXPECT_EQ(files(), 1U) << "and no other file was left";
   }
 }
 
@@ -429,7 +429,7 @@ TEST(Calibration, MeasuresADrafterAgainAfterABadMomentWhoseSamplesAgree) {
   EXPECT_EQ(draft_ms(6), draft_ms(1));
 }
 
-/// A clock that lies: rounds of more rows and draft passes seem to take many times what they do.
+/// A clock that lies: rounds of more rows and draft passes seem to take many times their real time.
 TEST(BelievedCosts, OfABusyMachineDoNotKeepDraftsAway) {
   CostFigures busy = figures();
   for (std::size_t rows = 2; rows < busy.verify_ms.size(); ++rows)

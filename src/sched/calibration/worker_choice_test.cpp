@@ -10,7 +10,7 @@
 namespace ft::test::worker_choice_test {
 namespace {
 
-/// A backend whose steps take what ms(workers) says, by a clock that only steps move.
+/// A backend whose steps take ms(workers), by a clock that only steps move.
 class WorkersBackend final : public ForwardingBackend {
  public:
   struct World {

@@ -1,4 +1,5 @@
-// Rows that several workers prepare early: the bytes of one worker's, under random delays.
+// Rows that several workers prepare early have the bytes of rows that one worker prepares, under random
+// delays.
 #include "backends/cpu/ops/early_rows.h"
 
 #include <algorithm>

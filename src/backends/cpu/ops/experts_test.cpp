@@ -1,5 +1,5 @@
-// Routing and experts alone: their definition, equal bits for a row whatever its neighbours choose, for every
-// number of threads and every instruction set, and that only chosen experts are read.
+// Routing and experts alone: compared with their definition; equal bits for a row whatever its neighbours
+// choose, for every number of threads and every instruction set; only chosen experts are read.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -73,7 +73,7 @@ class Mixture {
   }
   MoeMlp& experts() { return experts_; }
   RandomWeights& random() { return random_; }
-  /// What is captured: the sum of the experts, or with `routes` the choice.
+  /// Captured: the sum of the experts, or with `routes` the choice.
   Program program(bool routes = false) const {
     Program whole = program_;
     routes ? whole.capture("routes", experts_.routes) : whole.capture("out", whole.append(MoeMlp(experts_)));

@@ -1,4 +1,4 @@
-// Workers that share the parts of a linear: a worker that has not begun, and many with random delays.
+// Workers share the parts of a linear: with a worker that has not begun, and with random delays of many.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
-// The linear alone: its definition in integers and doubles, and equal bits for every number of rows, every
-// number of threads and every instruction set.
+// The linear alone: compared with its definition in integers and doubles; equal bits for every number of
+// rows, every number of threads and every instruction set.
 #include <algorithm>
 #include <bit>
 #include <cmath>

@@ -70,7 +70,7 @@ std::vector<std::byte> packed(const Weight& weight, const PackedCacheOptions& ca
   PackedWeights weights(std::make_shared<SharedWeights>());
   EXPECT_TRUE(weights.add(weight, {}, 0).ok());
   EXPECT_TRUE(weights.fill(pool, cache, {}, memory_nodes).ok());
-  if (memory_nodes > 1) {  // bytes that were still those of the file would be gone
+  if (memory_nodes > 1) {  // bytes that are still only in the file would be lost
     for (const auto& file : std::filesystem::directory_iterator(cache.folder))
       std::filesystem::resize_file(file, 0);
   }

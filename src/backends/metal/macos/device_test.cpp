@@ -1,5 +1,5 @@
-// The device of a Mac against a fake of Metal: the messages that it sends are allowed, every object is given
-// back, steps have the twin's bits, and what Metal refuses is a sentence.
+// The device of a Mac against a fake of Metal: it sends only allowed messages, returns every object, its
+// steps have the twin's bits, and a refusal of Metal is an error with a sentence.
 #include "backends/metal/macos/device.h"
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class MetalDeviceOnAFake : public testing::Test {
   void SetUp() override { reset_fake_gpu(); }
   void TearDown() override {
     EXPECT_EQ(text_of(fake_gpu().breaches), "");
-    EXPECT_EQ(living_objects(), "") << "objects that nobody gave back";
+    EXPECT_EQ(living_objects(), "") << "objects that were not returned";
   }
 
   static std::shared_ptr<Device> open(const std::string& folder = {}) {
@@ -46,7 +46,7 @@ class MetalDeviceOnAFake : public testing::Test {
   }
 };
 
-/// Logits of a prompt in chunks that nobody waits for, then of single tokens.
+/// Logits of a prompt in chunks without waiting, then of single tokens.
 std::vector<float> answer_of(const std::shared_ptr<Device>& device, const TestShape& shape,
                              int kv_bits = 16) {
   const TestProgram test(shape, 2);
@@ -72,7 +72,7 @@ std::vector<float> answer_of(const std::shared_ptr<Device>& device, const TestSh
   return all;
 }
 
-/// The fake's memory is full of NaN, the twin's of zeros: no kernel reads what nobody wrote.
+/// The fake's memory is full of NaN, the twin's of zeros: no kernel reads memory that was not written.
 TEST_F(MetalDeviceOnAFake, StepsHaveTheBitsOfTheTwin) {
   TestShape plain, draft_head;
   plain.bits = 0;
@@ -140,7 +140,7 @@ TEST_F(MetalDeviceOnAFake, MemoryEndsAtTheWorkingSet) {
   EXPECT_NE(second.error().message.find("iogpu.wired_limit_mb"), std::string::npos);
   EXPECT_FALSE(device->allocate(801).ok()) << "longer than a buffer may be";
   first = {};
-  EXPECT_TRUE(Memory::make(device, 800).ok()) << "what was given back can be had again";
+  EXPECT_TRUE(Memory::make(device, 800).ok()) << "returned memory can be allocated again";
 }
 
 TEST_F(MetalDeviceOnAFake, PagesOfAFileBecomeABufferOrASentence) {
@@ -186,7 +186,7 @@ TEST_F(MetalDeviceOnAFake, AnErrorOfACommandBufferReachesTheOneWhoWaitsOnce) {
   fake_gpu().failure = "Caused GPU Hang Error";
   try {
     timeline.step(tokens_of(shape, 0, 3), 3);
-    FAIL() << "nobody was told";
+    FAIL() << "no caller was informed";
   } catch (const std::runtime_error& error) {
     EXPECT_STREQ(error.what(), "metal backend: the GPU reports: Caused GPU Hang Error");
   }
@@ -252,7 +252,7 @@ TEST_F(MetalPipelineArchive, AnotherModelAddsWhatItNeedsBeside) {
   const auto [more, found] = start(TestShape::mixture());
   EXPECT_GT(more, 0);
   EXPECT_GT(found, 0);
-  EXPECT_EQ(start(), std::pair(0, compiled)) << "the first one's are still there";
+  EXPECT_EQ(start(), std::pair(0, compiled)) << "those of the first are still there";
   EXPECT_EQ(start(TestShape::mixture()), std::pair(0, more + found));
 }
 
