@@ -28,6 +28,19 @@ TEST(Grammar, JsonFollowsItsSchema) {
   EXPECT_FALSE(accepts(*grammar, R"({"name": "Annannann", "age": 7, "kind": "cat"})"));
 }
 
+TEST(Grammar, NamesOfPropertiesFollowTheirSchema) {
+  const auto grammar = schema(R"({"anyOf": [{"$ref": "#/$defs/map"}, {"type": "null"}], "$defs": {"map": {
+    "type": "object", "additionalProperties": {"type": "integer"},
+    "patternProperties": {"^x-": {"type": "null"}}, "propertyNames": {"anyOf": [
+    {"const": "total"}, {"maxLength": 3}, {"format": "date"}]}}}})");
+  EXPECT_TRUE(accepts(*grammar, R"({"abc": 1, "total": 2, "2024-02-28": 3, "x-": null})"));
+  EXPECT_TRUE(accepts(*grammar, "{}"));
+  EXPECT_FALSE(accepts(*grammar, R"({"abcd": 1})"));
+  EXPECT_FALSE(accepts(*grammar, R"({"2024-02-31": 1})"));
+  EXPECT_FALSE(accepts(*grammar, R"({"x-yz": null})"));
+  EXPECT_FALSE(accepts(*grammar, R"({"x-": 1})"));
+}
+
 TEST(Grammar, ANumberBeyondAWholeBoundIsNotTheBound) {
   const auto grammar = schema(R"({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5})");
   EXPECT_FALSE(accepts(*grammar, "0"));

@@ -139,6 +139,7 @@ SchemaGraph SchemaBuilder::build(const Schemas& schemas) {
     auto& literals = graph_.nodes_[static_cast<size_t>(check.node)].literals;
     literals.erase(std::ranges::find(literals, check.literal));
   }
+  settle_names();
   drop_impossible();
   check_one_of();
   const bool empty = graph_.root_ == SchemaShape::kNever || graph_.node(graph_.root_).impossible();

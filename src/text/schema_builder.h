@@ -48,7 +48,10 @@ class SchemaBuilder {
   bool array_shape(const Schemas& flat, SchemaShape& shape);
   bool object_shape(const Schemas& flat, SchemaShape& shape);
   void add_patterns(const Schemas& flat, SchemaShape& shape);
-  bool restrict_names(const Json& names, SchemaShape& shape);
+  void add_names(const Schemas& flat, SchemaShape& shape);
+  void settle_names();
+  void settle_names(SchemaShape& shape);
+  bool allows_name(int id, const std::string& name);
   bool shape_of(const Schemas& flat, JsonKind kind, SchemaShape& shape);
   Schemas asked_of_property(const Schemas& flat, const std::string& name);
   void counts(const Schemas& flat, const char* least, const char* most, SchemaShape& shape);

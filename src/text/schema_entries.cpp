@@ -30,6 +30,24 @@ std::string letters(In in) {
 
 }  // namespace
 
+/// What names must match by propertyNames, one for each alternative: an end of a terminal.
+std::vector<std::string> SchemaLark::name_conditions(int id, const Names& names) {
+  if (id == SchemaGraph::kAnything) return {""};
+  if (never(id)) return {};
+  std::vector<std::string> all;
+  std::string listed;
+  for (const nlohmann::ordered_json& name : graph_.node(id).literals) {
+    listed += (listed.empty() ? "" : "|") + escaped_for_lark(name.get<std::string>());
+  }
+  if (!listed.empty()) all.push_back(fmt::format(" & /{}/", names.quoted(listed)));
+  for (const SchemaShape& shape : graph_.node(id).shapes) {
+    std::string both;
+    for (const std::string& one : text_conditions(shape)) both += fmt::format(" & /{}/", names.quoted(one));
+    all.push_back(std::move(both));
+  }
+  return all;
+}
+
 /// Names outside the properties and patterns with their values, and names of each pattern. `also`: a
 /// further condition on the names.
 std::string SchemaLark::other_entry(const SchemaShape& shape, const Names& names, const std::string& also) {
@@ -57,13 +75,17 @@ std::string SchemaLark::other_entry(const SchemaShape& shape, const Names& names
     patterned += fmt::format(" & ~/{}/", names.quoted(*whole));
   }
   if (!never(shape.rest)) kinds.emplace_back(fmt::format("/(?s:.*)/{}", patterned), shape.rest);
+  std::string every_name = fmt::format("/{}/", names.any);
+  if (!shape.patterns.empty() || shape.names != SchemaGraph::kAnything)
+    every_name += R"( & /[^\\]*/)";  // a name as it is read
+  if (!taken.empty()) every_name += fmt::format(" & ~/{}/", names.quoted(taken));
+  if (!also.empty()) every_name += fmt::format(" & /{}/", names.quoted(also));
   std::string all;
-  for (const auto& [only, id] : kinds) {
-    std::string conditions = fmt::format("/{}/ & {}", names.any, only);
-    if (!shape.patterns.empty()) conditions += R"( & /[^\\]*/)";  // a name as it is read
-    if (!taken.empty()) conditions += fmt::format(" & ~/{}/", names.quoted(taken));
-    if (!also.empty()) conditions += fmt::format(" & /{}/", names.quoted(also));
-    all += (all.empty() ? "" : " | ") + names.entry(terminal(conditions), id);
+  for (const std::string& named : name_conditions(shape.names, names)) {
+    for (const auto& [only, id] : kinds) {
+      const std::string name = terminal(fmt::format("{} & {}{}", every_name, only, named));
+      all += (all.empty() ? "" : " | ") + names.entry(name, id);
+    }
   }
   return all.empty() ? all : rule(all);
 }

@@ -90,6 +90,7 @@ bool SchemaGraph::fits(const Json& value, const SchemaShape& shape) const {
     if (member == value.end() ? property.required : !fits(*member, property.node)) return false;
   }
   for (const auto& [name, member] : value.items()) {
+    if (shape.names != kAnything && !fits(Json(name), shape.names)) return false;
     const auto is_named = [&name = name](const SchemaShape::Property& property) {
       return property.name == name;
     };

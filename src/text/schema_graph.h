@@ -42,7 +42,11 @@ struct SchemaShape {
   std::vector<std::pair<std::string, int>> patterns;  // patternProperties
   std::vector<int> prefix;                            // the first items
   int rest = 0;       // other properties or items: a node, 0 (anything) or kNever
+  int names = 0;      // a node that the name of each property follows; 0: any name
   bool open = false;  // the schema itself defines other properties
+
+  /// The schema asks something of other properties or of their names.
+  bool describes_others() const { return rest != 0 || names != 0 || !patterns.empty(); }
 
   bool operator==(const SchemaShape&) const = default;
 };

@@ -129,6 +129,33 @@ TEST(SchemaGraph, ArraysAndObjectsAreBounded) {
   EXPECT_FALSE(fits(R"({"properties": {"a": true}, "propertyNames": {"enum": ["a", "b"]}})", R"({"c": 1})"));
 }
 
+TEST(SchemaGraph, NamesOfPropertiesFollowAnySchema) {
+  EXPECT_FALSE(fits(R"({"propertyNames": {"maxLength": 2}, "type": "object"})", R"({"abc": 1})"));
+  EXPECT_TRUE(fits(R"({"propertyNames": {"maxLength": 2}, "type": "object"})", R"({"aü": 1})"));
+  const char* behind = R"({"anyOf": [{"type": "null"}, {"$ref": "#/$defs/map"}], "$defs": {
+    "map": {"type": "object", "additionalProperties": {"type": "integer"},
+      "propertyNames": {"$ref": "#/$defs/name"}},
+    "name": {"anyOf": [{"const": "a"}, {"allOf": [{"minLength": 3}, {"type": "string"}]}]}}})";
+  EXPECT_TRUE(fits(behind, R"({"a": 1, "bcd": 2})"));
+  EXPECT_FALSE(fits(behind, R"({"b": 1})"));
+  EXPECT_EQ(unenforced(behind), "");
+  EXPECT_EQ(unenforced(R"({"type": "object", "propertyNames": {"format": "ipv9"}})"),
+            "");  // the grammar names it
+  EXPECT_TRUE(fits(R"({"type": "object", "propertyNames": false})", "{}"));
+  EXPECT_FALSE(fits(R"({"type": "object", "propertyNames": false})", R"({"a": 1})"));
+}
+
+TEST(SchemaGraph, ListedNamesAreProperties) {
+  const char* patterned = R"({"type": "object", "propertyNames": {"enum": ["x-a", "b"]},
+    "patternProperties": {"^x-": {"type": "integer"}}, "additionalProperties": {"type": "boolean"}})";
+  EXPECT_TRUE(fits(patterned, R"({"x-a": 1, "b": true})"));
+  EXPECT_FALSE(fits(patterned, R"({"x-a": true})"));
+  EXPECT_FALSE(fits(patterned, R"({"c": true})"));
+  EXPECT_FALSE(graph(R"({"type": "object", "required": ["abc"], "propertyNames": {"maxLength": 2}})")
+                   .broken()
+                   .empty());
+}
+
 TEST(SchemaGraph, AnEnumerationIsFilteredByItsPattern) {
   EXPECT_TRUE(fits(R"({"enum": ["ab", "12"], "pattern": "^[0-9]+$", "type": "string"})", R"("12")"));
   EXPECT_FALSE(fits(R"({"enum": ["ab", "12"], "pattern": "^[0-9]+$", "type": "string"})", R"("ab")"));

@@ -222,17 +222,17 @@ std::string SchemaLark::number(const SchemaShape& shape) {
   return rule(fmt::format("/-?(0|[1-9][0-9]{{0,{}}}){}/", more, whole ? "" : "(\\.[0-9]+)?"));
 }
 
-std::string SchemaLark::text_terminal(const SchemaShape& shape, std::string_view without,
-                                      std::string_view end) {
+/// What a string must match, as regular expressions of Lark; none: it is free.
+std::vector<std::string> SchemaLark::text_conditions(const SchemaShape& shape) {
   std::vector<std::string> all;
   if (shape.min > 0 || shape.max != SchemaShape::kNoLimit) {
     if (shape.min > kMaxCount) unenforced("minLength");
-    all.push_back(fmt::format("/(?s:.{})/", range(std::min(shape.min, kMaxCount), shape.max)));
+    all.push_back(fmt::format("(?s:.{})", range(std::min(shape.min, kMaxCount), shape.max)));
   }
   for (const Json& pattern : shape.limits.value("pattern", Json::array())) {
     const auto text = pattern.get<std::string>();
     const Result<std::string> whole = whole_pattern(text);
-    if (whole.ok()) all.push_back("/" + *whole + "/");
+    if (whole.ok()) all.push_back(*whole);
     if (!whole.ok())
       unenforced(fmt::format("the pattern '{}' ({})", text.substr(0, 200), whole.error().message));
   }
@@ -240,8 +240,15 @@ std::string SchemaLark::text_terminal(const SchemaShape& shape, std::string_view
     const char* pattern = format_pattern(format.get<std::string>());
     if (pattern == nullptr)
       unenforced(fmt::format("the format '{}'", format.get<std::string>().substr(0, 100)));
-    if (pattern != nullptr && *pattern != 0) all.push_back(fmt::format("/{}/", pattern));
+    if (pattern != nullptr && *pattern != 0) all.emplace_back(pattern);
   }
+  return all;
+}
+
+std::string SchemaLark::text_terminal(const SchemaShape& shape, std::string_view without,
+                                      std::string_view end) {
+  std::vector<std::string> all = text_conditions(shape);
+  for (std::string& one : all) one = "/" + one + "/";
   if (all.empty()) return {};
   if (!without.empty()) all.push_back(fmt::format("~/(?s:.*){}(?s:.*)/", escaped_for_lark(without)));
   std::string both;
@@ -336,9 +343,9 @@ std::string SchemaLark::object(const SchemaShape& shape, bool is_root) {
     return fmt::format("{} {} {}", name, json_quoted(notation_.colon), value(id));
   };
   // The parameters of a function are those that it has; so are the keys of a notation without quotes.
-  const bool described = shape.rest != SchemaGraph::kAnything || !shape.patterns.empty();
   const bool bounded = is_root || (!notation_.quoted_keys && !items.empty());
-  names.others = !bounded || (shape.open && (items.empty() || described)) || shape.min > items.size();
+  names.others =
+      !bounded || (shape.open && (items.empty() || shape.describes_others())) || shape.min > items.size();
   return rule(fmt::format(R"("{{" {} "}}")", entries(items, shape, names, notation_.comma)));
 }
 

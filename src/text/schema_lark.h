@@ -84,6 +84,8 @@ class SchemaLark {
   std::string array(const SchemaShape& shape);
   std::string number(const SchemaShape& shape);
   std::string string(const SchemaShape& shape);
+  std::vector<std::string> text_conditions(const SchemaShape& shape);
+  std::vector<std::string> name_conditions(int id, const Names& names);
   std::string key(const std::string& name);
   std::string anything();
   std::string written(const nlohmann::ordered_json& value, bool& possible);

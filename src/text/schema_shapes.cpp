@@ -192,10 +192,7 @@ bool SchemaBuilder::object_shape(const Schemas& flat, SchemaShape& shape) {
     if (*strangers != false && !strangers->is_boolean()) unenforced("unevaluatedProperties");
   }
   add_patterns(flat, shape);
-  for (const Json* schema : flat) {
-    const Json* names = member_of(*schema, "propertyNames");
-    if (names != nullptr && !restrict_names(*names, shape)) unenforced("propertyNames");
-  }
+  add_names(flat, shape);
   return shape.min <= shape.max;
 }
 
@@ -212,43 +209,6 @@ void SchemaBuilder::add_patterns(const Schemas& flat, SchemaShape& shape) {
       shape.patterns.emplace_back(pattern, node(asked));
     }
   }
-}
-
-/// Applies propertyNames; false unless it is a list of names or a pattern.
-bool SchemaBuilder::restrict_names(const Json& names, SchemaShape& shape) {
-  const Json* asked = &names;
-  for (int i = 0; i < 8 && asked != nullptr && asked->is_object() && asked->contains("$ref"); ++i) {
-    asked = referred(*asked);
-  }
-  if (asked == nullptr || !asked->is_object()) return asked != nullptr && *asked == true;
-  for (const auto& [key, value] : asked->items()) {
-    const bool read =
-        key == "type" || key == "enum" || key == "pattern" || key == "title" || key == "description";
-    if (!read) return false;
-  }
-  const Json* pattern = member_of(*asked, "pattern");
-  const Json* list = member_of(*asked, "enum");
-  const auto allowed = [&](const std::string& name) {
-    const bool listed = list == nullptr || std::ranges::find(*list, Json(name)) != list->end();
-    return listed &&
-           (pattern == nullptr || (pattern->is_string() && matches(pattern->get<std::string>(), name)));
-  };
-  for (SchemaShape::Property& property : shape.properties) {
-    if (!allowed(property.name)) property.node = SchemaShape::kNever;
-  }
-  if (list != nullptr && list->is_array()) {
-    if (!shape.patterns.empty()) return false;
-    for (const Json& name : *list) {
-      const bool fresh = name.is_string() && property_of(shape, name.get<std::string>()) == nullptr;
-      if (fresh && allowed(name.get<std::string>())) shape.properties.push_back({name, shape.rest, false});
-    }
-    shape.rest = SchemaShape::kNever;
-  } else if (pattern != nullptr && shape.rest != SchemaShape::kNever) {
-    if (!pattern->is_string() || !shape.patterns.empty()) return false;
-    shape.patterns.emplace_back(pattern->get<std::string>(), shape.rest);
-    shape.rest = SchemaShape::kNever, shape.open = true;
-  }
-  return true;
 }
 
 bool SchemaBuilder::matches(const std::string& pattern, const std::string& text) {
@@ -271,7 +231,7 @@ bool SchemaBuilder::impossible(const SchemaShape& shape) const {
     possible += never(property.node) ? 0 : 1;
     required += property.required ? 1 : 0;
   }
-  const bool more = !never(shape.rest) || !shape.patterns.empty();
+  const bool more = !never(shape.names) && (!never(shape.rest) || !shape.patterns.empty());
   return required > shape.max || (shape.min > possible && !more);
 }
 

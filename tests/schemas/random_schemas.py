@@ -141,6 +141,8 @@ class Maker:
             patterns = {'^x-': self.value(depth + 1), '[0-9]$': self.value(depth + 1)}
             s = {'type': 'object', 'patternProperties': patterns,
                  'additionalProperties': self.pick([False, {'type': 'integer'}])}
+        if 'propertyNames' not in s and self.others.random() < 0.2:
+            s['propertyNames'] = self.name_rule()
         return s
 
     def object(self, depth):
@@ -239,7 +241,7 @@ class Maker:
         number = {'type': 'integer', 'minimum': -9007199254740991, 'maximum': 9007199254740991}
         tree = {'$id': 'T0', 'type': 'object', 'required': ['v'], 'additionalProperties': False,
                 'properties': {'v': scalar, 'kids': {'type': 'array', 'items': {'$ref': 'T0'}, 'maxItems': 1}}}
-        record = {'type': 'object', 'propertyNames': {'type': 'string'}, 'additionalProperties': scalar}
+        record = {'type': 'object', 'propertyNames': self.name_rule(), 'additionalProperties': scalar}
         named = {'type': 'object', 'required': ['a'], 'additionalProperties': False, 'properties': {
             'a': {'$anchor': 'leaf', **leaf}, 'b': {'$ref': '#leaf'}}}
         base = {'type': 'object', 'required': ['kind'], 'properties': {'kind': {'type': 'string', 'const': 'dog'}}}
@@ -248,6 +250,19 @@ class Maker:
         marked = {'type': 'string', 'enum': ['x', 'y'], 'default': 'x', 'deprecated': True, 'readOnly': True}
         return pick([tree, union, number, record, named, child, split, marked,
                      {'anyOf': [number, union], 'description': 'either'}, {'oneOf': [union, {'type': 'null'}]}])
+
+    def name_rule(self):
+        """What the names of a map must be."""
+        few = {'enum': self.others.sample(['a', 'b-c', 'x.y', 'ü'], 2)}
+        short = {self.others.choice(['minLength', 'maxLength']): self.others.randint(1, 6)}
+        rule = self.others.choice([
+            {'type': 'string'}, few, short, {'const': 'only'}, {'format': self.others.choice(['uuid', 'date'])},
+            {'type': 'string', 'pattern': '^[a-z]', 'maxLength': 5}, {'anyOf': [few, {'pattern': '^x-'}]},
+            {'allOf': [short, {'pattern': '[0-9]$'}]}, {'oneOf': [{'const': 'a'}, {'const': 'b'}]}])
+        if self.others.random() < 0.3:
+            self.defs['Name'] = rule
+            return {'$ref': f'#/{self.place}/Name'}
+        return rule
 
     def alternatives(self):
         """Parameters that are one of two objects, whose properties have the same names and other types."""

@@ -55,8 +55,7 @@ class TaggedArguments {
       return entry(fmt::format("{} {} {}", part(tags_.before), name, part(tags_.after)), node);
     };
     // Other parameters only where the schema describes them, or has no others: models invent some otherwise.
-    const bool described = shape.rest != SchemaGraph::kAnything || !shape.patterns.empty();
-    names.others = (shape.open && (items.empty() || described)) || shape.min > items.size();
+    names.others = (shape.open && (items.empty() || shape.describes_others())) || shape.min > items.size();
     return rules_.entries(items, shape, names, {});
   }
 
