@@ -117,7 +117,9 @@ unsigned kind_of_value(const Json& value) {
 SchemaGraph SchemaGraph::build(const Json& schema, bool object) {
   SchemaBuilder::Schemas schemas = {&schema};
   if (object) schemas.push_back(&object_schema());
-  return SchemaBuilder(schema).build(schemas);
+  SchemaBuilder first(schema);
+  SchemaGraph graph = first.build(schemas);
+  return first.splits().empty() ? graph : SchemaBuilder(schema, first.splits()).build(schemas);
 }
 
 SchemaGraph SchemaBuilder::build(const Schemas& schemas) {
@@ -188,8 +190,14 @@ void SchemaBuilder::expand(int id, const Schemas& schemas) {
   for (const Schemas& flat : alternatives) merge(id, flat);
 }
 
-/// Appends every alternative of `state`: lists of schemas without combinations.
+/// Appends every alternative of `state`: lists of schemas without combinations. Alternatives multiply, and
+/// those that allow nothing are never listed, so the choices are counted.
 void SchemaBuilder::flatten(State state, std::vector<Schemas>& out) {
+  choices_ += 1 + ((state.flat.size() + state.todo.size() + state.unions.size()) / 16);  // copied each time
+  if (choices_ > kMaxChoices) {
+    broken(fmt::format("its anyOf and oneOf need more than {} choices", kMaxChoices));
+    return;
+  }
   while (!state.todo.empty()) {
     const Entry entry = state.todo.back();
     state.todo.pop_back();
@@ -198,17 +206,18 @@ void SchemaBuilder::flatten(State state, std::vector<Schemas>& out) {
   if (!state.unions.empty()) {
     const auto [list, parent] = state.unions.back();
     state.unions.pop_back();
-    for (const Json& one : *list) {
-      if (out.size() > kMaxShapes) return;
+    const auto apart = given_.find(list);
+    for (size_t i = 0; i < list->size(); ++i) {
+      if (choices_ > kMaxChoices || out.size() > kMaxShapes) return;
       State chosen = state;
-      chosen.todo.push_back({&one, parent, true});
+      if (apart != given_.end()) chosen.todo.push_back({&apart->second[i], parent, true});
+      chosen.todo.push_back({&(*list)[i], parent, true});
       flatten(std::move(chosen), out);
     }
     return;
   }
-  if (out.size() >= kMaxShapes) {
+  if (out.size() == kMaxShapes) {
     broken(fmt::format("its anyOf and oneOf multiply to more than {} alternatives of one value", kMaxShapes));
-    return;
   }
   Schemas flat;
   for (const Entry& entry : state.flat) flat.push_back(entry.schema);
@@ -251,7 +260,8 @@ void SchemaBuilder::add_combined(const Json& schema, int parent, State& state) {
       continue;
     }
     state.unions.emplace_back(list, parent);
-    if (word == std::string_view("oneOf") && list->size() > 1) one_of_.try_emplace(list);
+    if (word == std::string_view("oneOf") && list->size() > 1 && !given_.contains(list))
+      one_of_.try_emplace(list);
   }
   if (const Json* all = member(schema, "allOf"); all != nullptr && all->is_array()) {
     for (auto one = all->rbegin(); one != all->rend(); ++one) state.todo.push_back({&*one, parent, false});

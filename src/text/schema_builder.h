@@ -4,8 +4,11 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -19,8 +22,14 @@ class SchemaBuilder {
   using Json = nlohmann::ordered_json;
   using Schemas = std::vector<const Json*>;  // all of them hold
 
-  explicit SchemaBuilder(const Json& root) : root_(root), places_(root) {}
+  /// For each list of oneOf whose members overlap: what each member asks in addition, so that they do not.
+  using Splits = std::map<const Json*, std::vector<Json>>;
+
+  explicit SchemaBuilder(const Json& root, Splits given = {})
+      : root_(root), places_(root), given_(std::move(given)) {}
   SchemaGraph build(const Schemas& schemas);
+  /// What a second builder needs to keep oneOf; empty: this graph keeps it.
+  const Splits& splits() const { return splits_; }
 
  private:
   struct Entry {
@@ -53,14 +62,21 @@ class SchemaBuilder {
   void settle_names(SchemaShape& shape);
   bool allows_name(int id, const std::string& name);
   bool shape_of(const Schemas& flat, JsonKind kind, SchemaShape& shape);
-  Schemas asked_of_property(const Schemas& flat, const std::string& name);
+  using Named = std::unordered_map<std::string_view, const Json*>;
+  /// The "properties" of each schema of `flat`, by name.
+  static std::vector<Named> named_properties(const Schemas& flat);
+  Schemas asked_of_property(const Schemas& flat, const std::vector<Named>& named, const std::string& name);
   void counts(const Schemas& flat, const char* least, const char* most, SchemaShape& shape);
   bool matches(const std::string& pattern, const std::string& text);
 
   void drop_impossible();
   void check_one_of();
-  bool disjoint(int a, int b, int depth) const;
-  bool disjoint(const SchemaShape& a, const SchemaShape& b, int depth) const;
+  std::vector<Json> split(const std::vector<int>& nodes);
+  std::optional<std::string> required_by_one(int one, int other);
+  bool disjoint(int a, int b);
+  bool told_apart(const SchemaNode& left, const SchemaNode& right);
+  bool disjoint(const SchemaShape& a, const SchemaShape& b);
+  bool told_apart(const SchemaShape& one, const SchemaShape& other);
   bool impossible(const SchemaShape& shape) const;
 
   void broken(const std::string& what);
@@ -78,7 +94,13 @@ class SchemaBuilder {
   std::map<Schemas, int> ids_;
   std::vector<std::pair<int, Schemas>> waiting_;
   std::vector<Check> checks_;
-  std::map<const Json*, std::vector<int>> one_of_;  // nodes of the members
+  std::map<const Json*, std::vector<int>> one_of_;               // nodes of the members
+  size_t choices_ = 0, properties_ = 0, compared_ = 0;           // work so far
+  std::map<std::pair<std::string, std::string>, bool> matches_;  // by pattern and text
+  std::map<std::pair<int, int>, bool> disjoint_;                 // by nodes
+  int depth_ = 0;                                                // of disjoint()
+  const Splits given_;
+  Splits splits_;
 };
 
 }  // namespace ft

@@ -66,38 +66,55 @@ bool SchemaNode::allows(JsonKind kind) const {
 }
 
 bool SchemaGraph::fits(const Json& value, int id) const {
+  Known known;
+  return fits(value, id, known);
+}
+
+bool SchemaGraph::fits(const Json& value, const SchemaShape& shape) const {
+  Known known;
+  return fits(value, shape, known);
+}
+
+bool SchemaGraph::fits(const Json& value, int id, Known& known) const {
   if (id == SchemaShape::kNever) return false;
   const SchemaNode& found = node(id);
   if (found.anything || std::ranges::find(found.literals, value) != found.literals.end()) return true;
-  return std::ranges::any_of(found.shapes, [&](const SchemaShape& shape) { return fits(value, shape); });
+  const auto fits_shape = [&](const SchemaShape& shape) { return fits(value, shape, known); };
+  if (!value.is_structured()) return std::ranges::any_of(found.shapes, fits_shape);
+  const auto [result, fresh] = known.try_emplace({&value, id}, false);
+  if (fresh) result->second = std::ranges::any_of(found.shapes, fits_shape);
+  return result->second;
 }
 
 /// Recursion ends with the value, whose depth its reader bounds.
-bool SchemaGraph::fits(const Json& value, const SchemaShape& shape) const {
+bool SchemaGraph::fits(const Json& value, const SchemaShape& shape, Known& known) const {
   if (!is_kind(value, shape.kind)) return false;
   if (value.is_number()) return within(value, shape.limits);
   const auto counted = [&](size_t count) { return count >= shape.min && count <= shape.max; };
   if (value.is_string()) return counted(characters(value.get_ref<const std::string&>()));
   if (value.is_array()) {
     for (size_t i = 0; i < value.size(); ++i) {
-      if (!fits(value[i], i < shape.prefix.size() ? shape.prefix[i] : shape.rest)) return false;
+      if (!fits(value[i], i < shape.prefix.size() ? shape.prefix[i] : shape.rest, known)) return false;
     }
     return counted(value.size());
   }
   if (!value.is_object()) return true;
-  for (const SchemaShape::Property& property : shape.properties) {
-    const auto member = value.find(property.name);
-    if (member == value.end() ? property.required : !fits(*member, property.node)) return false;
-  }
+  std::map<std::string_view, const Json*> members;
   for (const auto& [name, member] : value.items()) {
     if (shape.names != kAnything && !fits(Json(name), shape.names)) return false;
-    const auto is_named = [&name = name](const SchemaShape::Property& property) {
-      return property.name == name;
-    };
-    if (std::ranges::any_of(shape.properties, is_named)) continue;
-    const bool other = shape.rest != SchemaShape::kNever && fits(member, shape.rest);
+    members.emplace(name, &member);
+  }
+  for (const SchemaShape::Property& property : shape.properties) {
+    const auto member = members.find(property.name);
+    const bool there = member != members.end();
+    if (there ? !fits(*member->second, property.node, known) : property.required) return false;
+    if (there) members.erase(member);
+  }
+  for (const auto& [name, member] : members) {
+    const bool other = shape.rest != SchemaShape::kNever && fits(*member, shape.rest, known);
     const bool patterned = std::ranges::any_of(
-        shape.patterns, [&value = member, this](const auto& pattern) { return fits(value, pattern.second); });
+        shape.patterns,
+        [&value = *member, &known, this](const auto& pattern) { return fits(value, pattern.second, known); });
     if (!other && !patterned) return false;
   }
   return counted(value.size());

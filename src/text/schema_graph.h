@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ft {
@@ -19,7 +20,12 @@ namespace ft {
 enum class JsonKind : uint8_t { kNull, kBoolean, kInteger, kNumber, kString, kArray, kObject };
 
 inline constexpr size_t kMaxSchemaNodes = 4096;  // of one graph
-inline constexpr size_t kMaxShapes = 64;         // of one node, before identical ones are joined
+inline constexpr size_t kMaxShapes = 256;        // of one node, before identical ones are joined
+// Work for one graph, so that building it takes less than a second:
+inline constexpr size_t kMaxChoices = 20'000;      // of members of anyOf and oneOf
+inline constexpr size_t kMaxMatches = 1'000;       // of texts with patterns
+inline constexpr size_t kMaxProperties = 50'000;   // of all shapes together
+inline constexpr size_t kMaxCompared = 1'000'000;  // properties of members of oneOf
 
 struct SchemaShape {
   static constexpr int kNever = -1;  // no further items or properties
@@ -85,6 +91,10 @@ class SchemaGraph {
 
  private:
   friend class SchemaBuilder;
+  /// Results of one call: unions inside each other would multiply.
+  using Known = std::map<std::pair<const Json*, int>, bool>;
+  bool fits(const Json& value, int id, Known& known) const;
+  bool fits(const Json& value, const SchemaShape& shape, Known& known) const;
 
   std::vector<SchemaNode> nodes_;
   std::vector<std::string> broken_, lost_, unenforced_;

@@ -2,6 +2,7 @@
 // unenforced.
 #include "text/schema_graph.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "text/schema_places.h"
@@ -143,6 +144,86 @@ TEST(SchemaGraph, NamesOfPropertiesFollowAnySchema) {
             "");  // the grammar names it
   EXPECT_TRUE(fits(R"({"type": "object", "propertyNames": false})", "{}"));
   EXPECT_FALSE(fits(R"({"type": "object", "propertyNames": false})", R"({"a": 1})"));
+}
+
+TEST(SchemaGraph, MembersOfOneOfAreToldApartByWhatOneRequires) {
+  const char* either =
+      R"({"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"},
+    "limit": {"type": "integer"}}, "oneOf": [{"required": ["id"]}, {"required": ["name"]}]})";
+  EXPECT_EQ(unenforced(either), "");
+  EXPECT_TRUE(fits(either, R"({"id": 1, "limit": 2})"));
+  EXPECT_TRUE(fits(either, R"({"name": "a"})"));
+  EXPECT_FALSE(fits(either, R"({"id": 1, "name": "a"})"));
+  EXPECT_FALSE(fits(either, R"({"limit": 2})"));
+  const char* referred =
+      R"({"oneOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/b"}, {"type": "null"}], "$defs": {
+    "a": {"type": "object", "required": ["x", "y"]}, "b": {"type": "object", "required": ["x", "z"]}}})";
+  EXPECT_EQ(unenforced(referred), "");
+  EXPECT_TRUE(fits(referred, R"({"x": 1, "y": 2})"));
+  EXPECT_FALSE(fits(referred, R"({"x": 1, "y": 2, "z": 3})"));
+  EXPECT_EQ(unenforced(R"({"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["a", "b"]}]})"),
+            "oneOf with members that allow the same value");
+}
+
+/// `count` texts of `one(i)` in a list.
+template <class One>
+std::string list_of(int count, One one) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += (i == 0 ? "" : ", ") + one(i);
+  return "[" + all + "]";
+}
+
+TEST(SchemaGraph, WorkIsBounded) {
+  const auto required = [](int i) { return fmt::format(R"({{"required": ["p{}"]}})", i); };
+  const auto unions = [&](const std::string& last) {
+    return list_of(12, [&](int i) {
+      const auto one = [&](int j) { return i == 0 && !last.empty() ? last : required((10 * i) + j); };
+      return R"({"anyOf": )" + list_of(8, one) + "}";
+    });
+  };
+  const auto broken = [](const std::string& schema) {
+    const SchemaGraph built = SchemaGraph::build(Json::parse(schema), false);
+    return built.broken().empty() ? std::string() : built.broken().front();
+  };
+  EXPECT_NE(broken(R"({"allOf": )" + unions("") + "}").find("256 alternatives"), std::string::npos);
+  EXPECT_NE(broken(R"({"allOf": )" + unions("false") + "}").find("20000 choices"), std::string::npos);
+  // A recursive literal in a recursive union, and two recursive schemas that are compared.
+  std::string deep = "1";
+  for (int i = 0; i < 60; ++i) deep = R"({"a": )" + deep + "}";
+  const auto tree = [](const char* name) {
+    return fmt::format(R"({{"required": ["a"], "properties": {{"a": {{"$ref": "#/$defs/t"}}, "{}": true}}}})",
+                       name);
+  };
+  EXPECT_NE(broken(fmt::format(R"({{"allOf": [{{"$ref": "#/$defs/t"}}, {{"const": {}}}], "$defs": {{
+    "t": {{"anyOf": [{}, {}, {}]}}}}}})",
+                               deep, tree("x"), tree("y"), tree("z"))),
+            "");
+  const auto self = [](const char* name) {
+    std::string properties, names;
+    for (char c = 'a'; c < 'l'; ++c) {
+      properties += fmt::format(R"({}"{}": {{"$ref": "#/$defs/{}"}})", c == 'a' ? "" : ", ", c, name);
+      names += fmt::format(R"({}"{}")", c == 'a' ? "" : ", ", c);
+    }
+    return fmt::format(R"("{}": {{"type": ["object", "null"], "properties": {{{}}}, "required": [{}]}})",
+                       name, properties, names);
+  };
+  const std::string both = fmt::format(R"({{"oneOf": [{{"$ref": "#/$defs/A"}}, {{"$ref": "#/$defs/B"}}],
+    "$defs": {{{}, {}}}}})",
+                                       self("A"), self("B"));
+  EXPECT_EQ(unenforced(both.c_str()), "oneOf with members that allow the same value");
+  // Many names: each is looked up, not searched for.
+  const std::string many = list_of(9'000, [](int i) { return fmt::format(R"("p{}")", i); });
+  std::string properties;
+  for (int i = 0; i < 9'000; ++i) properties += fmt::format(R"({}"p{}": true)", i == 0 ? "" : ", ", i);
+  EXPECT_EQ(broken(fmt::format(R"({{"properties": {{{}}}, "required": {}}})", properties, many)), "");
+  const std::string alternatives = list_of(60, required);
+  EXPECT_NE(broken(fmt::format(R"({{"properties": {{{}}}, "anyOf": {}}})", properties, alternatives))
+                .find("properties together"),
+            std::string::npos);
+  EXPECT_NE(
+      broken(fmt::format(R"({{"properties": {{{}}}, "patternProperties": {{"^x": true}}}})", properties))
+          .find("1000 names"),
+      std::string::npos);
 }
 
 TEST(SchemaGraph, ListedNamesAreProperties) {

@@ -125,24 +125,32 @@ bool SchemaBuilder::array_shape(const Schemas& flat, SchemaShape& shape) {
   return shape.min <= shape.max;
 }
 
+std::vector<SchemaBuilder::Named> SchemaBuilder::named_properties(const Schemas& flat) {
+  std::vector<Named> all(flat.size());
+  for (size_t i = 0; i < flat.size(); ++i) {
+    const Json* properties = member_of(*flat[i], "properties");
+    if (properties == nullptr || !properties->is_object()) continue;
+    for (const auto& [name, property] : properties->items()) all[i].try_emplace(name, &property);
+  }
+  return all;
+}
+
 /// The constraints on a property of this name, from all schemas.
-SchemaBuilder::Schemas SchemaBuilder::asked_of_property(const Schemas& flat, const std::string& name) {
+SchemaBuilder::Schemas SchemaBuilder::asked_of_property(const Schemas& flat, const std::vector<Named>& named,
+                                                        const std::string& name) {
   Schemas asked;
-  for (const Json* schema : flat) {
-    bool named = false;
-    if (const Json* properties = member_of(*schema, "properties");
-        properties != nullptr && properties->is_object()) {
-      if (const auto found = properties->find(name); found != properties->end()) {
-        asked.push_back(&*found), named = true;
-      }
-    }
+  for (size_t i = 0; i < flat.size(); ++i) {
+    const Json* schema = flat[i];
+    const auto found = named[i].find(name);
+    bool is_named = found != named[i].end();
+    if (is_named) asked.push_back(found->second);
     if (const Json* patterns = member_of(*schema, "patternProperties");
         patterns != nullptr && patterns->is_object()) {
       for (const auto& [pattern, value] : patterns->items()) {
-        if (matches(pattern, name)) asked.push_back(&value), named = true;
+        if (matches(pattern, name)) asked.push_back(&value), is_named = true;
       }
     }
-    if (const Json* other = member_of(*schema, "additionalProperties"); other != nullptr && !named) {
+    if (const Json* other = member_of(*schema, "additionalProperties"); other != nullptr && !is_named) {
       asked.push_back(other);
     }
   }
@@ -151,8 +159,11 @@ SchemaBuilder::Schemas SchemaBuilder::asked_of_property(const Schemas& flat, con
 
 bool SchemaBuilder::object_shape(const Schemas& flat, SchemaShape& shape) {
   counts(flat, "minProperties", "maxProperties", shape);
-  const auto add = [&](const std::string& name) {
-    if (property_of(shape, name) == nullptr) shape.properties.push_back({name, SchemaShape::kNever, false});
+  std::unordered_map<std::string, size_t> places;
+  const auto add = [&](const std::string& name) -> SchemaShape::Property& {
+    const auto [place, fresh] = places.try_emplace(name, shape.properties.size());
+    if (fresh) shape.properties.push_back({name, SchemaShape::kNever, false});
+    return shape.properties[place->second];
   };
   for (const Json* schema : flat) {
     const Json* properties = member_of(*schema, "properties");
@@ -171,14 +182,17 @@ bool SchemaBuilder::object_shape(const Schemas& flat, SchemaShape& shape) {
       continue;
     }
     for (const Json& name : *required) {
-      if (!name.is_string()) continue;
-      add(name.get<std::string>());
-      std::ranges::find(shape.properties, name.get<std::string>(), &SchemaShape::Property::name)->required =
-          true;
+      if (name.is_string()) add(name.get<std::string>()).required = true;
     }
   }
+  properties_ += shape.properties.size() * flat.size();
+  if (properties_ > kMaxProperties) {
+    broken(fmt::format("its alternatives have more than {} properties together", kMaxProperties));
+    return false;
+  }
+  const std::vector<Named> named = named_properties(flat);
   for (SchemaShape::Property& property : shape.properties) {
-    property.node = node(asked_of_property(flat, property.name));
+    property.node = node(asked_of_property(flat, named, property.name));
   }
   Schemas others;
   for (const Json* schema : flat) {
@@ -212,9 +226,15 @@ void SchemaBuilder::add_patterns(const Schemas& flat, SchemaShape& shape) {
 }
 
 bool SchemaBuilder::matches(const std::string& pattern, const std::string& text) {
+  const auto [known, fresh] = matches_.try_emplace({pattern, text}, false);
+  if (!fresh) return known->second;
+  if (matches_.size() > kMaxMatches) {
+    broken(fmt::format("more than {} names and values are to be matched with patterns", kMaxMatches));
+    return false;
+  }
   const Result<bool> found = pattern_matches(pattern, text);
   if (!found.ok()) unenforced(fmt::format("pattern {}: {}", pattern, found.error().message));
-  return found.ok() && *found;
+  return known->second = found.ok() && *found;
 }
 
 bool SchemaBuilder::impossible(const SchemaShape& shape) const {
@@ -249,34 +269,90 @@ void SchemaBuilder::drop_impossible() {
 
 /// oneOf is anyOf where no value fits two members.
 void SchemaBuilder::check_one_of() {
+  if (!graph_.broken_.empty()) return;
   for (const auto& [list, nodes] : one_of_) {
+    bool overlap = false;
     for (size_t i = 0; i < nodes.size(); ++i) {
-      for (size_t j = 0; j < i; ++j) {
-        if (!disjoint(nodes[i], nodes[j], 0))
-          return unenforced("oneOf with members that allow the same value");
-      }
+      for (size_t j = 0; j < i; ++j) overlap = overlap || !disjoint(nodes[i], nodes[j]);
+    }
+    if (!overlap) continue;
+    std::vector<Json> apart = split(nodes);
+    if (apart.empty()) {
+      unenforced("oneOf with members that allow the same value");
+    } else {
+      splits_.emplace(list, std::move(apart));
     }
   }
 }
 
-bool SchemaBuilder::disjoint(int a, int b, int depth) const {
-  constexpr int kMaxDepth = 8;
+/// Objects that overlap are told apart by a property that only one requires: the other has to be without it.
+/// Empty: these cannot be.
+std::vector<SchemaBuilder::Json> SchemaBuilder::split(const std::vector<int>& nodes) {
+  const Json free = {{"properties", Json::object()}};
+  std::vector<Json> apart(nodes.size(), free);
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    for (size_t j = 0; j < nodes.size(); ++j) {
+      if (i == j || disjoint(nodes[i], nodes[j])) continue;
+      const auto name = required_by_one(nodes[j], nodes[i]);
+      if (!name) return {};
+      apart[i]["properties"][*name] = false;
+    }
+  }
+  return apart;
+}
+
+/// A property that every value of `one` has and that no value of `other` needs; both are objects.
+std::optional<std::string> SchemaBuilder::required_by_one(int one, int other) {
+  const auto objects = [](const SchemaNode& node) {
+    const auto is_object = [](const SchemaShape& shape) { return shape.kind == JsonKind::kObject; };
+    return !node.anything && node.literals.empty() && std::ranges::all_of(node.shapes, is_object);
+  };
+  const SchemaNode &left = graph_.node(one), &right = graph_.node(other);
+  if (!objects(left) || !objects(right) || left.shapes.empty()) return std::nullopt;
+  for (const SchemaShape::Property& property : left.shapes.front().properties) {
+    if (++compared_ > kMaxCompared) break;
+    const auto requires_it = [&](const SchemaShape& shape) {
+      compared_ += shape.properties.size();
+      const SchemaShape::Property* same = property_of(shape, property.name);
+      return same != nullptr && same->required;
+    };
+    if (std::ranges::all_of(left.shapes, requires_it) && std::ranges::none_of(right.shapes, requires_it))
+      return property.name;
+  }
+  return std::nullopt;
+}
+
+/// No value fits both. Where that depends on itself or takes too long: false.
+bool SchemaBuilder::disjoint(int a, int b) {
   if (a == SchemaShape::kNever || b == SchemaShape::kNever) return true;
-  const SchemaNode &left = graph_.node(a), &right = graph_.node(b);
-  if (left.anything || right.anything || depth > kMaxDepth) return false;
-  for (const Json& value : left.literals) {
-    if (graph_.fits(value, b)) return false;
-  }
-  for (const Json& value : right.literals) {
-    if (graph_.fits(value, a)) return false;
-  }
+  constexpr int kMaxDepth = 32;  // of recursion
+  if (depth_ > kMaxDepth) return false;
+  const auto [known, fresh] = disjoint_.try_emplace({a, b}, false);
+  if (!fresh || disjoint_.size() > kMaxCompared) return known->second;
+  ++depth_;
+  const bool apart = told_apart(graph_.node(a), graph_.node(b));
+  --depth_;
+  return known->second = apart;
+}
+
+bool SchemaBuilder::told_apart(const SchemaNode& left, const SchemaNode& right) {
+  if (left.anything || right.anything) return false;
+  const auto fits = [this](const Json& value, const SchemaNode& node) {
+    return std::ranges::find(node.literals, value) != node.literals.end() ||
+           std::ranges::any_of(node.shapes,
+                               [&](const SchemaShape& shape) { return graph_.fits(value, shape); });
+  };
+  compared_ += left.literals.size() * (right.literals.size() + right.shapes.size());
+  compared_ += right.literals.size() * left.shapes.size();
+  if (compared_ > kMaxCompared) return false;
+  if (std::ranges::any_of(left.literals, [&](const Json& value) { return fits(value, right); })) return false;
+  if (std::ranges::any_of(right.literals, [&](const Json& value) { return fits(value, left); })) return false;
   return std::ranges::all_of(left.shapes, [&](const SchemaShape& one) {
-    return std::ranges::all_of(right.shapes,
-                               [&](const SchemaShape& other) { return disjoint(one, other, depth); });
+    return std::ranges::all_of(right.shapes, [&](const SchemaShape& other) { return disjoint(one, other); });
   });
 }
 
-bool SchemaBuilder::disjoint(const SchemaShape& a, const SchemaShape& b, int depth) const {
+bool SchemaBuilder::disjoint(const SchemaShape& a, const SchemaShape& b) {
   const auto number = [](JsonKind kind) { return kind == JsonKind::kInteger || kind == JsonKind::kNumber; };
   if (number(a.kind) && number(b.kind)) {
     const auto below = [](const SchemaShape& low, const SchemaShape& high) {
@@ -287,16 +363,19 @@ bool SchemaBuilder::disjoint(const SchemaShape& a, const SchemaShape& b, int dep
   }
   if (a.kind != b.kind) return true;
   if (a.max < b.min || b.max < a.min) return true;
-  if (a.kind != JsonKind::kObject) return false;
-  const auto told_apart = [&](const SchemaShape& one, const SchemaShape& other) {
-    return std::ranges::any_of(one.properties, [&](const SchemaShape::Property& property) {
-      if (!property.required) return false;
-      const SchemaShape::Property* same = property_of(other, property.name);
-      if (same != nullptr) return disjoint(property.node, same->node, depth + 1);
-      return other.rest == SchemaShape::kNever && other.patterns.empty();
-    });
-  };
-  return told_apart(a, b) || told_apart(b, a);
+  return a.kind == JsonKind::kObject && (told_apart(a, b) || told_apart(b, a));
+}
+
+/// `one` needs a property that `other` has with other values, or not at all.
+bool SchemaBuilder::told_apart(const SchemaShape& one, const SchemaShape& other) {
+  return std::ranges::any_of(one.properties, [&](const SchemaShape::Property& property) {
+    if (!property.required) return false;
+    compared_ += other.properties.size();
+    if (compared_ > kMaxCompared) return false;
+    const SchemaShape::Property* same = property_of(other, property.name);
+    if (same != nullptr) return disjoint(property.node, same->node);
+    return other.rest == SchemaShape::kNever && other.patterns.empty();
+  });
 }
 
 }  // namespace ft

@@ -220,6 +220,9 @@ TEST(ToolGrammar, AParameterIsWhatItsSchemaComesTo) {
            {R"({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5})", "0.5", "0"},
            {R"({"type": "number", "minimum": -0.5, "exclusiveMaximum": 0})", "-0.25", "-0"},
            {R"({"type": "number", "exclusiveMinimum": 3, "exclusiveMaximum": 3.5})", "3.25", "3"},
+           {R"({"enum": ["a</parameter>", "ok"]})", "ok", "a"},
+           {R"({"type": "object", "oneOf": [{"required": ["x"]}, {"required": ["y"]}]})", "{\"x\": 1}",
+            "{\"x\": 1, \"y\": 2}"},
        }) {
     const std::string parameters = fmt::format(
         R"({{"properties": {{"a": {}, "b": {{"type": "integer"}}}}, "required": ["a"], "$defs": {{

@@ -181,7 +181,7 @@ class Maker:
         elif kind == 5:
             s['propertyNames'] = self.pick([{'pattern': '^[^_]'}, {'maxLength': 20}, {'enum': [*names, 'other']}])
         elif kind == 6:
-            s['anyOf'] = [{'required': [first]}, {'required': [last]}]
+            s[self.others.choice(['anyOf', 'oneOf'])] = [{'required': [first]}, {'required': [last]}]
         else:
             s['unevaluatedProperties'] = False
 

@@ -22,7 +22,8 @@ class TaggedArguments {
  public:
   TaggedArguments(const ToolFunction& function, const ArgumentTags& tags, const std::string& prefix,
                   std::string& lark)
-      : tags_(tags),
+      : name_(function.name),
+        tags_(tags),
         vocabulary_(function.tags),
         close_(function.tags.token(tags.close)),
         graph_(function.parameters),
@@ -35,6 +36,13 @@ class TaggedArguments {
       all += (all.empty() ? "" : " | ") + one;
     }
     rules_.finish();
+    if (unwritable_) {
+      return Error{
+          Code::kInvalid,
+          fmt::format("the parameters of '{}' need a text that holds {}, which cannot be written in a "
+                      "call of this model",
+                      name_, tags_.close)};
+    }
     return CallBody{fmt::format("({})", all), rules_.unenforced()};
   }
 
@@ -86,10 +94,7 @@ class TaggedArguments {
     const auto add = [&](const std::string& one) { all += (all.empty() ? "" : " | ") + one; };
     for (const Json& literal : node.literals) {
       const std::string text = literal.is_string() ? literal.get<std::string>() : std::string();
-      if (text.find(tags_.close) != std::string::npos) {
-        rules_.unenforced(fmt::format("a value with {}", tags_.close));
-        return std::string(kValue);
-      }
+      if (text.find(tags_.close) != std::string::npos) continue;
       add(literal.is_string() ? ended(text) : fmt::format("{} {}", rules_.literal(literal), ended("")));
     }
     for (const SchemaShape& shape : node.shapes) {
@@ -102,7 +107,8 @@ class TaggedArguments {
         add(text);
       }
     }
-    return rules_.rule(all);
+    unwritable_ = unwritable_ || all.empty();
+    return rules_.rule(all.empty() ? R"("")" : all);
   }
 
   /// A text with conditions, with the end of its parameter; empty: the conditions cannot be written.
@@ -112,11 +118,13 @@ class TaggedArguments {
     return text.empty() ? "" : fmt::format("{} {}", text, *close_);
   }
 
+  const std::string& name_;
   const ArgumentTags& tags_;
   const GrammarTags& vocabulary_;
   std::optional<std::string> close_;  // the end of a value, if it is a token
   const SchemaGraph& graph_;
   SchemaLark rules_;
+  bool unwritable_ = false;  // a value is needed for which the notation has no text
 };
 
 }  // namespace
