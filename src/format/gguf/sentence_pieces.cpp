@@ -8,7 +8,7 @@
 namespace ft::format {
 namespace {
 
-constexpr std::int64_t kNormal = 1, kUserDefined = 4;  // ggml's kinds of tokens
+constexpr std::int64_t kNormalPiece = 1, kUserPiece = 4;  // ggml's kinds of tokens
 constexpr std::size_t kMaxPieceBytes = 512;            // a longer piece is not made of others
 
 bool begins_a_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80; }
@@ -30,7 +30,7 @@ std::vector<std::string> merges_of_pieces(const std::vector<std::string>& pieces
                                           const std::vector<std::int64_t>& kinds) {
   const auto usable = [&](std::size_t id) {
     const std::string& piece = pieces[id];
-    return (kinds[id] == kNormal || kinds[id] == kUserDefined) && !piece.empty() &&
+    return (kinds[id] == kNormalPiece || kinds[id] == kUserPiece) && !piece.empty() &&
            piece.size() <= kMaxPieceBytes && piece.find(' ') == std::string::npos;
   };
   std::unordered_map<std::string_view, std::size_t> ids;
