@@ -250,7 +250,7 @@ TEST_F(LyingClockTest, HarmIsBoundedUnderEveryLieAndEndsWithIt) {
   for (const NamedLie& lie : kLies) {
     SCOPED_TRACE(lie.name);
     start_under(lie.make());
-    for (int i = 0; i < (test::full_run() ? 2 : 1); ++i) EXPECT_LE(true_ms(DrafterKind::kAuto), 1.02 * plain);
+    for (int i = 0; i < 2; ++i) EXPECT_LE(true_ms(DrafterKind::kAuto), 1.02 * plain);
     clock_.tell(honest);
     true_ms(DrafterKind::kAuto);
     EXPECT_LE(true_ms(DrafterKind::kAuto), 0.8 * plain);
