@@ -171,8 +171,9 @@ def is_prepared(source, messages, kwargs):
     calls = any("tool_calls" in message for message in messages)
     if "[TOOL_CALLS]" in source:  # ids of nine letters, one text of a role at a time
         return calls or has_neighbours(messages)
-    if "<|channel|>" in source:  # without thinking the least effort; parts of a text are joined
-        return kwargs.get("enable_thinking") is False or any(isinstance(m["content"], list) for m in messages)
+    if "<|channel|>" in source:  # one call a message; without thinking the least effort; parts of a text are joined
+        parts = any(isinstance(message["content"], list) for message in messages)
+        return calls or parts or kwargs.get("enable_thinking") is False
     return "<|tool_call|>" in source and "tool_calls" not in source and calls
 
 

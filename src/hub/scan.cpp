@@ -337,7 +337,7 @@ bool names_quantisation(const std::string& known, const std::string& wanted) {
 }  // namespace
 
 std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const std::string& name) {
-  std::vector<FoundModel> exact, close;
+  std::vector<FoundModel> exact, close, files;  // files: of a repository of GGUF files with that name
   const std::string wanted = lower(name);
   for (const FoundModel& model : models) {
     std::vector<std::string> names = model.also;
@@ -348,8 +348,13 @@ std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const st
     };
     if (std::ranges::count(names, name) > 0) exact.push_back(model);
     if (std::ranges::any_of(names, is_like)) close.push_back(model);
+    const std::string known = lower(model.name);
+    const std::string repository = known.substr(0, std::min(known.rfind(':'), known.size()));
+    if (repository != known && (repository == wanted || repository.ends_with("/" + wanted)))
+      files.push_back(model);
   }
-  return exact.empty() ? close : exact;
+  if (!exact.empty()) return exact;
+  return close.empty() ? files : close;
 }
 
 ModelSummary summarise(const FoundModel& model) {

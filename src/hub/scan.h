@@ -48,6 +48,7 @@ struct Scan {
 Scan scan_models(const ScanPlaces& places, const std::function<bool()>& out_of_time);
 
 /// Those that have the name `name`, or one that ends with "/name"; case is ignored unless one has it exactly.
+/// If there are none, the GGUF files of a repository of that name.
 std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const std::string& name);
 
 ModelSummary summarise(const FoundModel& model);

@@ -126,6 +126,13 @@ TEST_F(Scanning, NamesMatchAtTheirEndAndWithoutCase) {
   EXPECT_EQ(matching(models, "name").size(), 2U);
   EXPECT_EQ(matching(models, "ORG/NAME").size(), 1U);
   EXPECT_EQ(matching(models, "ame").size(), 0U);
+  const std::vector<FoundModel> files = {{"org/m-GGUF:m-Q8_0", "", "", "", ""},
+                                         {"org/m-GGUF:m-Q4_K_M", "", "", "", ""},
+                                         {"org/one-GGUF:one", "", "", "", ""}};
+  EXPECT_EQ(matching(files, "org/m-GGUF").size(), 2U);
+  EXPECT_EQ(matching(files, "one-gguf").size(), 1U);
+  EXPECT_EQ(matching(files, "org/m-GGUF:q8_0").size(), 1U);
+  EXPECT_EQ(matching(files, "org/m").size(), 0U);
 }
 
 TEST_F(Scanning, ASearchThatRunsOutOfTimeSaysSo) {

@@ -134,14 +134,15 @@ bool ThinkingSplitter::step_gap(bool last) {
   state_ = State::kContent;
   if (tag.kind == TagMatch::kFull) {
     held_.erase(0, tag.size);
-    held_.erase(0, held_.find_first_not_of('\n'));
-    state_ = State::kWrapped;
+    state_ = State::kWrapped, begins_ = true;
   }
   return !held_.empty();
 }
 
 bool ThinkingSplitter::step_wrapped(Piece& piece, bool last) {
   const std::string_view close = format_->reasoning.content_close;
+  if (begins_) held_.erase(0, held_.find_first_not_of('\n'));
+  begins_ = begins_ && held_.empty();
   size_t from = 0;
   while (from < held_.size()) {
     const size_t begin = std::min(held_.find(close.front(), from), held_.size());

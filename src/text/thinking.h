@@ -57,6 +57,7 @@ class ThinkingSplitter {
   State state_;
   std::string held_;       // not yet decided
   size_t newlines_ = 0;    // read in the reasoning and not yet shown
+  bool begins_ = false;    // after content_open: newlines are dropped
   bool reasoned_ = false;  // some reasoning was shown, so newlines are kept
 };
 

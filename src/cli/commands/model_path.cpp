@@ -28,7 +28,7 @@ Result<std::string> find_by_name(const std::string& named) {
                              "*.safetensors, or a GGUF file",
                              named)};
   }
-  FT_ASSIGN(const KnownModel known, find_known(named));
+  FT_ASSIGN(const KnownModel known, find_known(named, true));
   const Assessment& assessment = known.assessment;
   if (assessment.tier == Tier::kIncomplete || assessment.tier == Tier::kConvertible) {
     return Error{Code::kCorrupt, fmt::format("{} is {}: {}; {}", named, tier_name(assessment.tier),

@@ -76,7 +76,7 @@ std::vector<KnownModel> models_below(const std::string& folder) {
   return models;
 }
 
-Result<KnownModel> find_known(const std::string& name) {
+Result<KnownModel> find_known(const std::string& name, bool to_run) {
   if (const auto shipped = find_shipped_model(); shipped && name == shipped->name) return known(*shipped);
   FT_ASSIGN(const hub::Scan found, scan({}));
   std::vector<hub::FoundModel> matches = hub::matching(found.models, name);
@@ -88,6 +88,11 @@ Result<KnownModel> find_known(const std::string& name) {
                            [](const KnownModel& model) { return model.assessment.runs(); });
   const bool same = std::ranges::all_of(
       models, [&](const KnownModel& model) { return model.found.name == models.front().found.name; });
+  for (const std::string_view usual : {":q4_k_m", ":q8_0"}) {
+    if (same || !to_run) break;
+    const std::vector<hub::FoundModel> one = hub::matching(found.models, name + std::string(usual));
+    if (one.size() == 1) return known(one.front());
+  }
   if (!same) {
     std::vector<std::string> names;
     for (const KnownModel& model : models) names.push_back(model.found.name);

@@ -30,8 +30,9 @@ Result<Library> read_library(const std::vector<std::string>& extra = {});
 std::vector<KnownModel> models_below(const std::string& folder);
 
 /// The model that `name` names: the shipped one, ORG/NAME[@REVISION], or the end of a known name. kNotFound
-/// holds the `pull` command; kInvalid lists several that fit.
-Result<KnownModel> find_known(const std::string& name);
+/// holds the `pull` command; kInvalid lists several that fit. `to_run`: of a repository's GGUF files, the one
+/// that llama.cpp takes.
+Result<KnownModel> find_known(const std::string& name, bool to_run = false);
 
 /// The person's home as ~, for output.
 std::string with_tilde(const std::string& path);

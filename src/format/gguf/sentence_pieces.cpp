@@ -8,12 +8,12 @@
 namespace ft::format {
 namespace {
 
-constexpr std::int64_t kNormalPiece = 1, kUserPiece = 4;  // ggml's kinds of tokens
-constexpr std::size_t kMaxPieceBytes = 512;            // a longer piece is not made of others
+constexpr std::int64_t kPiece = 1, kOwn = 4;  // ggml's kinds of tokens
+constexpr std::size_t kMaxPieceBytes = 512;   // a longer piece is not made of others
 
 bool begins_a_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80; }
 
-std::int64_t characters(std::string_view text) { return std::ranges::count_if(text, begins_a_character); }
+std::int64_t characters_of(std::string_view text) { return std::ranges::count_if(text, begins_a_character); }
 
 struct Merge {
   double score;
@@ -30,8 +30,8 @@ std::vector<std::string> merges_of_pieces(const std::vector<std::string>& pieces
                                           const std::vector<std::int64_t>& kinds) {
   const auto usable = [&](std::size_t id) {
     const std::string& piece = pieces[id];
-    return (kinds[id] == kNormalPiece || kinds[id] == kUserPiece) && !piece.empty() &&
-           piece.size() <= kMaxPieceBytes && piece.find(' ') == std::string::npos;
+    return (kinds[id] == kPiece || kinds[id] == kOwn) && !piece.empty() && piece.size() <= kMaxPieceBytes &&
+           piece.find(' ') == std::string::npos;
   };
   std::unordered_map<std::string_view, std::size_t> ids;
   for (std::size_t id = 0; id < pieces.size(); ++id) {
@@ -43,8 +43,8 @@ std::vector<std::string> merges_of_pieces(const std::vector<std::string>& pieces
       if (!begins_a_character(piece[at])) continue;
       const auto left = ids.find(piece.substr(0, at)), right = ids.find(piece.substr(at));
       if (left == ids.end() || right == ids.end()) continue;
-      merges.push_back(
-          {scores[id], characters(left->first), characters(right->first), id, left->second, right->second});
+      merges.push_back({scores[id], characters_of(left->first), characters_of(right->first), id, left->second,
+                        right->second});
     }
   }
   std::ranges::sort(merges, {}, &Merge::order);
