@@ -47,6 +47,15 @@ class LibraryTest(unittest.TestCase):
 
 
 class Models(LibraryTest):
+    def test_the_memory_of_the_catalogue_is_that_of_its_shapes(self):
+        """One model of each family; a pack may be larger than the shape."""
+        models = json.loads((ROOT / "src/cli/library/catalogue.json").read_text())["models"]
+        for model in {model["family"]: model for model in models}.values():
+            with self.subTest(model["name"]):
+                shape = self.json("inspect", f"synth:{model['shape']}?bits=4", "--context", "8192")
+                state = model["memory_8k"] - (model["bytes"] or shape["memory"]["weight_bytes"])
+                self.assertAlmostEqual(state / shape["memory"]["state_bytes"], 1, delta=0.1)
+
     def test_the_list_has_every_kind(self):
         self.add("good")
         (self.add("no-head") / "mtp.safetensors").unlink()
@@ -97,7 +106,9 @@ class Models(LibraryTest):
         self.assertTrue(folder.exists())
         self.expect(0, "models", "rm", "little", "--yes")
         self.assertFalse(folder.exists())
-        self.assertIn(b"no models on this machine", self.expect(0, "models").stdout)
+        shown = self.expect(0, "models").stdout.decode()
+        self.assertRegex(shown, r"(?m)^qwen3.5-tiny ")
+        self.assertIn("This model comes with the program", shown)
 
     def test_a_pulled_model_has_its_name_and_its_damage_is_found(self):
         files = {path.name: path.read_bytes() for path in SHIPPED.iterdir()}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Several models at one address: choice, memory, crashes, keys, and that no process is left.
+"""Several models at one address: choice, memory, crashes, keys, and no process left over.
 
     several_test.py PROGRAM [CLASS]
 
@@ -271,14 +271,21 @@ class Memory(unittest.TestCase):
             self.assertEqual(states(server)[SECOND], "ready")
             self.assertLessEqual(sum(one["memory"] for one in listed(server).values() if one["state"] == "ready"),
                                  limit * 2**20)
-        with several("--memory-mb", str(int(needed[FIRST] / 2)), names=[FIRST]) as server:
-            status, _, answer = ask(server, chat(model=FIRST))
-            self.assertIn(status, (500, 503))
-            self.assertIn("memory", answer["error"]["message"])
+
+    def test_a_model_larger_than_memory_is_listed_and_only_its_requests_fail(self):
+        large = "synth:qwen3.5-122b-a10b"
+        with several(names=[large, SHIPPED]) as server:
+            for path in ("/v1/chat/completions", f"/v1/models/{urllib.parse.quote(large, safe='')}/load"):
+                status, fields, answer = ask(server, chat(model=large), path)
+                self.assertEqual((status, fields["x-should-retry"]), (503, "false"))
+                self.assertRegex(answer["error"]["message"], r"needs [\d.]+ [TG]B of memory.*--memory-mb")
+            self.assertEqual(list(listed(server)), [large, SHIPPED])
+            self.assertIn("memory", listed(server)[large]["problem"])
+            self.assertEqual(ask(server, chat(model=SHIPPED, max_tokens=4))[0], 200)
 
 
 class Mixed(unittest.TestCase):
-    """Clients that mix three models with memory for two."""
+    """Clients use three models; memory holds two."""
 
     def body(self, dice):
         kind = dice.randrange(4)

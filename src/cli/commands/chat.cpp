@@ -117,6 +117,7 @@ Result<int> converse(const ChatOptions& options, const std::string& greeting, co
     if (line->front() == '/') {
       const CommandOutcome outcome = run_chat_command(session, *line);
       if (outcome.quit) break;
+      if (!json) terminal.wraps();
       outcome.failed || json ? terminal.err(outcome.words) : terminal.out(outcome.words);
       terminal.flush();
       failed = failed || (outcome.failed && !interactive);

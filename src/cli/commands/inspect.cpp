@@ -12,8 +12,10 @@
 #include "cli/commands/hub_access.h"
 #include "cli/commands/inspection.h"
 #include "cli/commands/loading.h"
+#include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
 #include "cli/library/head_donors.h"
+#include "cli/library/heads.h"
 #include "cli/library/library.h"
 #include "cli/terminal/report_json.h"
 #include "models/synthetic/model.h"
@@ -40,6 +42,14 @@ std::string parameters_text(const Inspection& found) {
   return fmt::format("{}, {} per token", all, count_text(found.active_parameters));
 }
 
+/// "ready", or "none: " and why; the sentence names its subject for those who read it alone.
+std::string head_text(const Inspection& found) {
+  constexpr std::string_view kSubject = "MTP head: ";
+  std::string_view reason = found.head_sentence;
+  if (reason.starts_with(kSubject)) reason.remove_prefix(kSubject.size());
+  return reason.empty() ? found.head_state : fmt::format("{}: {}", found.head_state, reason);
+}
+
 void show(const Inspection& found, Terminal& terminal) {
   const auto size = [](std::int64_t bytes) { return bytes_text(static_cast<double>(bytes)); };
   std::vector<std::vector<std::string>> rows = {
@@ -62,8 +72,7 @@ void show(const Inspection& found, Terminal& terminal) {
       {"on the GPU", found.gpu.empty() ? "no GPU is used here" : found.gpu},
       {"tier", found.tier.empty() ? "none: a synthetic model" : found.tier + ": " + found.tier_reason},
       {"vision tower", tower_text(found)},
-      {"MTP head",
-       fmt::format("{}{}{}", found.head_state, found.head_sentence.empty() ? "" : ": ", found.head_sentence)},
+      {"MTP head", head_text(found)},
       {"drafter", found.drafted_among.empty()
                       ? found.drafter
                       : fmt::format("{}, drafting from {}", found.drafter, found.drafted_among)},
@@ -150,7 +159,12 @@ Result<int> run_inspect(const InspectOptions& options, Terminal& terminal) {
   if (options.remote) return work_remotely(options, terminal);
   if (const std::optional<Assessment> found = what_does_not_run(options.model, options.name()))
     return show_tier(options, *found, terminal);
-  FT_ASSIGN(const Model model, load_named(options.model));
+  LoadOptions load_options;
+  if (!is_synth_name(options.model) && options.named.empty()) {
+    FT_ASSIGN(const std::string directory, find_model(options.model));
+    FT_ASSIGN(load_options.drafters, found_drafters(directory));
+  }
+  FT_ASSIGN(const Model model, load_named(options.model, load_options));
   FT_ASSIGN(const std::int64_t context, choose_context(options.context, model));
   const BackendSettings settings = options.settings.optional();  // for two backends
   FT_ASSIGN(const std::unique_ptr<Backend> backend,

@@ -54,13 +54,9 @@ Json to_json(const KnownModel& model) {
 }
 
 void show(const Library& library, Terminal& terminal) {
-  const bool only_shipped = std::ranges::all_of(
-      library.models, [](const KnownModel& model) { return model.found.place == kShippedPlace; });
-  if (only_shipped) {
+  if (library.models.empty()) {
     terminal.wraps();
-    terminal.out(fmt::format(
-        "no models on this machine{}; fetch one: foretoken pull ORG/NAME, or run foretoken start\n",
-        library.models.empty() ? "" : fmt::format(" but {}, which comes with the program", kShippedModel)));
+    terminal.out("no models on this machine; fetch one: foretoken pull ORG/NAME, or run foretoken start\n");
     return;
   }
   std::vector<std::vector<std::string>> rows = {
@@ -86,7 +82,12 @@ void show(const Library& library, Terminal& terminal) {
     terminal.out(fmt::format("\n{}: {}{}", model.found.name, model.assessment.reason,
                              model.assessment.next.empty() ? "" : "; next: " + model.assessment.next));
   }
-  terminal.out("\nrun one: foretoken chat --model NAME    delete one: foretoken models rm NAME\n");
+  const bool only_shipped = std::ranges::all_of(
+      library.models, [](const KnownModel& model) { return model.found.place == kShippedPlace; });
+  terminal.out(only_shipped
+                   ? "\nThis model comes with the program. Fetch another: foretoken start, or foretoken pull "
+                     "ORG/NAME\n"
+                   : "\nrun one: foretoken chat --model NAME    delete one: foretoken models rm NAME\n");
 }
 
 Result<int> list(const ModelsOptions& options, Terminal& terminal) {

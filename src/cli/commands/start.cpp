@@ -20,6 +20,7 @@
 #include "cli/commands/packed_weights_folder.h"
 #include "cli/commands/start_choice.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/catalogue.h"
 #include "cli/max/thermalforge.h"
 #include "cli/terminal/interrupt.h"
 #include "hub/repository.h"
@@ -42,7 +43,7 @@ struct StartOptions {
 constexpr int kLeft = 130;  // Ctrl-C, q or the end of input at a question
 constexpr const char* kModelHelp =
     "Speeds are estimates from the memory's read speed, without a GPU. A verified model passed `foretoken "
-    "verify` here. A head drafts faster than lookup; neither changes an answer.";
+    "verify` here. An MTP head drafts faster than lookup; neither changes an answer.";
 constexpr const char* kModeHelp = "A guard restores the fans when the server ends, however it ends.";
 constexpr const char* kWhereHelp = "All three talk to the same engine; Ctrl-C ends the server.";
 
@@ -89,6 +90,11 @@ Status resolve_model_name(const std::string& typed, const StartOptions& options,
   FT_TRY(reads_model(name)(typed));
   Status here = check_here(name);
   if (here.ok()) return {};
+  if (const CatalogueEntry* entry = find_in_catalogue(typed)) {
+    name = entry->repository;
+    here = check_here(name);
+    if (here.ok()) return {};
+  }
   if (menu == nullptr || !hub::looks_like_repository(name) || here.error().code != Code::kNotFound)
     return here;
   const std::optional<bool> agreed =
@@ -133,7 +139,8 @@ Status ask_model(const StartOptions& options, Menu& menu, StartRequest& request,
       "1 of 2  A model    {} free of {}, {} threads", bytes_text(static_cast<double>(machine.free_bytes())),
       bytes_text(static_cast<double>(machine.memory_total)), machine.logical_cores);
   const std::vector<MenuRow> rows = offer_rows(offers);
-  const std::optional<std::size_t> row = menu.choose(title, rows, room.sentence + kModelHelp);
+  const std::optional<std::size_t> row =
+      menu.choose(title, rows, room.sentence + kModelHelp + not_offered(offers, room.bytes));
   request.left = !row;
   if (request.left) return {};
   const auto headings = std::count_if(rows.begin(), rows.begin() + static_cast<std::ptrdiff_t>(*row),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "base/text_layout.h"
 #include "cli/commands/model_path.h"
@@ -10,9 +11,18 @@
 namespace ft::cli {
 namespace {
 
+constexpr std::size_t kMaxToFetch = 8;  // with the other rows, a screen of 24 lines
+
+/// Memory that the model of this offer takes.
+std::int64_t needed(const ModelOffer& offer) {
+  return offer.memory > 0 ? offer.memory : memory_for(offer.bytes);
+}
+
+bool fits(const ModelOffer& offer, std::int64_t free_bytes) { return needed(offer) <= free_bytes; }
+
 /// Nothing for a model that fits the memory.
-std::string fit_text(std::int64_t bytes, std::int64_t free_bytes) {
-  const std::int64_t lacking = memory_for(bytes) - free_bytes;
+std::string fit_text(const ModelOffer& offer, std::int64_t free_bytes) {
+  const std::int64_t lacking = needed(offer) - free_bytes;
   if (lacking <= 0) return "";
   return fmt::format("needs {} more memory, ", bytes_text(static_cast<double>(lacking)));
 }
@@ -21,10 +31,15 @@ std::string fit_text(std::int64_t bytes, std::int64_t free_bytes) {
 /// figure for each of its models.
 constexpr double kHeadDrafts = 1.5, kLookupDrafts = 1.1;
 
-/// "61 tokens/s, 92 drafted (estimate), "; empty if nothing is known.
+std::string rate_text(double rate) {
+  return rate < 10 ? fmt::format("{:.1f}", rate) : fmt::format("{:.0f}", rate);
+}
+
+/// "61 tokens/s, 92 drafted, "; empty if nothing is known.
 std::string speed_text(double plain, double drafted) {
   if (plain <= 0) return "";
-  return fmt::format("{:.0f} tokens/s, {:.0f} drafted (estimate), ", plain, drafted);
+  if (drafted < 1) return "under 1 token/s, ";
+  return fmt::format("{} tokens/s, {} drafted, ", rate_text(plain), rate_text(drafted));
 }
 
 ModelOffer offer_here(const KnownModel& model, std::int64_t free_bytes, double read_gb_per_s) {
@@ -33,7 +48,7 @@ ModelOffer offer_here(const KnownModel& model, std::int64_t free_bytes, double r
   const double plain = expected_speed(model.summary.bytes, read_gb_per_s);
   offer.speed = plain * (found.has_head ? kHeadDrafts : kLookupDrafts);
   offer.text = fmt::format("{:>8}  {}{}{}{}  {}", bytes_text(static_cast<double>(model.summary.bytes)),
-                           fit_text(model.summary.bytes, free_bytes), speed_text(plain, offer.speed),
+                           fit_text(offer, free_bytes), speed_text(plain, offer.speed),
                            found.verified ? "verified, " : "",
                            found.has_head ? "includes MTP head" : "n-gram lookup", model.found.place);
   return offer;
@@ -41,14 +56,34 @@ ModelOffer offer_here(const KnownModel& model, std::int64_t free_bytes, double r
 
 ModelOffer offer_to_fetch(const CatalogueEntry& entry, double read_gb_per_s) {
   ModelOffer offer{ModelOffer::Kind::kPull, entry.repository, entry.bytes, ""};
+  offer.label = entry.name, offer.memory = entry.memory_8k;
   const double plain = expected_speed(entry.token_bytes, read_gb_per_s);
   offer.speed = plain * entry.drafted;
-  offer.text = fmt::format("{:>8}  {}{}", bytes_text(static_cast<double>(entry.bytes)),
-                           speed_text(plain, offer.speed), entry.drafter);
+  offer.text = fmt::format(
+      "{:>8}  {}{}{}", entry.bytes > 0 ? bytes_text(static_cast<double>(entry.bytes)) : "?",
+      speed_text(plain, offer.speed), entry.drafter, entry.licence.empty() ? "" : ", " + entry.licence);
   return offer;
 }
 
-bool fits(const ModelOffer& offer, std::int64_t free_bytes) { return memory_for(offer.bytes) <= free_bytes; }
+/// Those that fit. With a measured speed, the largest that reach a comfortable one come first, since the
+/// fastest of all is always the smallest; then the others, the fastest first.
+std::vector<ModelOffer> offers_to_fetch(const std::vector<const KnownModel*>& here, std::int64_t free_bytes,
+                                        double read_gb_per_s) {
+  constexpr double kComfortable = 10;  // tokens/s: faster than most people read
+  std::vector<ModelOffer> offers;
+  for (const CatalogueEntry& entry : catalogue()) {
+    const bool is_here = std::ranges::any_of(
+        here, [&](const KnownModel* model) { return model->found.name == entry.repository; });
+    if (!is_here && entry.memory_8k <= free_bytes) offers.push_back(offer_to_fetch(entry, read_gb_per_s));
+  }
+  if (read_gb_per_s <= 0) return offers;
+  std::ranges::stable_sort(offers, [&](const ModelOffer& a, const ModelOffer& b) {
+    const bool comfortable_a = a.speed >= kComfortable, comfortable_b = b.speed >= kComfortable;
+    if (comfortable_a != comfortable_b) return comfortable_a;
+    return comfortable_a ? a.memory > b.memory : a.speed > b.speed;
+  });
+  return offers;
+}
 
 }  // namespace
 
@@ -87,17 +122,13 @@ std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_b
   });
   std::vector<ModelOffer> offers;
   for (const KnownModel* model : models) offers.push_back(offer_here(*model, free_bytes, read_gb_per_s));
-  for (const CatalogueEntry& entry : catalogue()) {
-    const bool here = std::ranges::any_of(
-        models, [&](const KnownModel* model) { return model->found.name == entry.repository; });
-    if (here || memory_for(entry.bytes) > free_bytes) continue;
-    offers.push_back(offer_to_fetch(entry, read_gb_per_s));
-  }
   std::ranges::stable_sort(offers, [&](const ModelOffer& a, const ModelOffer& b) {
     const bool fits_a = fits(a, free_bytes), fits_b = fits(b, free_bytes);
-    if (a.kind != b.kind) return a.kind == ModelOffer::Kind::kHere;
     return fits_a != fits_b ? fits_a : a.speed > b.speed;
   });
+  std::vector<ModelOffer> fetched = offers_to_fetch(models, free_bytes, read_gb_per_s);
+  if (fetched.size() > kMaxToFetch) fetched.resize(kMaxToFetch);
+  offers.insert(offers.end(), fetched.begin(), fetched.end());
   offers.push_back({ModelOffer::Kind::kShipped, "", 0, "the shipped demo model, 33 million parameters"});
   offers.push_back({ModelOffer::Kind::kOther, "", 0, "another: a folder, a repository ORG/NAME or a name"});
   return offers;
@@ -105,15 +136,33 @@ std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_b
 
 std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers) {
   std::vector<MenuRow> rows;
-  const char* heading = "";
+  std::string heading;
   for (const ModelOffer& offer : offers) {
-    const char* kind = offer.kind == ModelOffer::Kind::kHere   ? "here"
+    std::string kind = offer.kind == ModelOffer::Kind::kHere   ? "here"
                        : offer.kind == ModelOffer::Kind::kPull ? "to fetch"
                                                                : "else";
-    if (std::string_view(kind) != heading) rows.push_back({heading = kind, true});
-    rows.push_back({offer.text, false, offer.name});
+    if (offer.speed > 0) kind += "  (estimated speed, plain and drafted)";
+    if (kind != heading) rows.push_back({heading = kind, true});
+    rows.push_back({offer.text, false, offer.label.empty() ? offer.name : offer.label});
   }
   return rows;
+}
+
+std::string not_offered(const std::vector<ModelOffer>& offers, std::int64_t free_bytes) {
+  std::vector<std::string> fitting, larger;
+  for (const CatalogueEntry& entry : catalogue()) {
+    if (std::ranges::find(offers, entry.repository, &ModelOffer::name) != offers.end()) continue;
+    const std::int64_t lacking = entry.memory_8k - free_bytes;
+    if (lacking <= 0) {
+      fitting.push_back(entry.name);
+    } else {
+      larger.push_back(fmt::format("{} ({} more)", entry.name, bytes_text(static_cast<double>(lacking))));
+    }
+  }
+  std::string text;
+  if (!fitting.empty()) text += fmt::format(" By name under \"another\": {}.", fmt::join(fitting, ", "));
+  if (!larger.empty()) text += fmt::format(" Not enough memory: {}.", fmt::join(larger, ", "));
+  return text;
 }
 
 std::string where_text(const LastStart& choice) {

@@ -26,22 +26,27 @@ Room room_for_models(std::int64_t free_bytes, std::string_view gpu, std::int64_t
 struct ModelOffer {
   enum class Kind { kHere, kShipped, kPull, kOther };
   Kind kind = Kind::kHere;
-  std::string name;  // as --model or pull takes it
-  std::int64_t bytes = 0;
+  std::string name;        // as --model or pull takes it
+  std::int64_t bytes = 0;  // of its files; 0: unknown
   std::string text;
-  double speed = 0;  // tokens/s, drafted, an estimate
+  double speed = 0;         // tokens/s, drafted, an estimate
+  std::string label = {};   // shown instead of the name
+  std::int64_t memory = 0;  // with a conversation of 8K tokens; 0: memory_for(bytes)
 };
 
 /// Tokens/s that a model may reach on this machine, an estimate: decoding reads `token_bytes` for a token at
 /// about three quarters of the memory's read speed (bench/results). 0: the read speed is unknown.
 double expected_speed(std::int64_t token_bytes, double read_gb_per_s);
 
-/// The models that run and fit first, the fastest first, then those that may be fetched, then "another one".
-/// `free_bytes`, `read_gb_per_s` (measured): of memory; 0 for the latter: unknown, so tiers give the order.
+/// The models of this machine that run, those that fit first and the fastest of them first; the first eight
+/// of the catalogue that fit; the shipped model; "another one". `free_bytes`, `read_gb_per_s` (measured): of
+/// memory; 0 for the latter: unknown, so tiers and the catalogue give the order.
 std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_bytes,
                                      double read_gb_per_s = 0);
 /// With headings before the kinds.
 std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers);
+/// Sentences that name the rest of the catalogue, and how much memory the larger ones lack; may be empty.
+std::string not_offered(const std::vector<ModelOffer>& offers, std::int64_t free_bytes);
 /// Memory that a model of this size takes while it runs, about.
 std::int64_t memory_for(std::int64_t bytes);
 

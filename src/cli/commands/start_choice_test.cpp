@@ -1,6 +1,9 @@
 #include "cli/commands/start_choice.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
+
+#include "cli/library/catalogue.h"
 
 namespace ft::cli::start_choice_test {
 namespace {
@@ -46,17 +49,61 @@ TEST(StartChoice, WithoutAModelWhatTheMenuOffersFirstIsFetched) {
   }
 }
 
-TEST(StartChoice, OffersAreSortedByTheirExpectedSpeedAndSayThatItIsAnEstimate) {
+std::vector<ModelOffer> fetched(const std::vector<ModelOffer>& offers) {
+  std::vector<ModelOffer> found;
+  for (const ModelOffer& offer : offers) {
+    if (offer.kind == ModelOffer::Kind::kPull) found.push_back(offer);
+  }
+  return found;
+}
+
+/// The fastest of all is the smallest, so the largest at a comfortable speed come first.
+TEST(StartChoice, TheLargestAtAComfortableSpeedComeFirstThenTheFastest) {
   EXPECT_DOUBLE_EQ(expected_speed(3'000'000'000, 40), 10);
   EXPECT_EQ(expected_speed(3'000'000'000, 0), 0);
-  const std::vector<ModelOffer> offers = offer_models({}, 200 * kGb, 40);
-  ASSERT_GE(offers.size(), 2U);
-  for (std::size_t i = 1; i < offers.size() && offers[i].kind == ModelOffer::Kind::kPull; ++i)
-    EXPECT_GE(offers[i - 1].speed, offers[i].speed);
-  EXPECT_NE(offers.front().text.find("drafted (estimate)"), std::string::npos) << offers.front().text;
-  EXPECT_NE(offers.front().text.find("includes MTP head"), std::string::npos);
-  EXPECT_EQ(offer_models({}, 200 * kGb).front().text.find("tokens/s"), std::string::npos)
-      << "nothing is said of a speed that is unknown";
+  constexpr double kComfortable = 10;
+  for (const double speed : {1.0, 10.0, 40.0, 200.0, 3000.0}) {
+    for (const std::int64_t room : {4 * kGb, 25 * kGb, 300 * kGb}) {
+      SCOPED_TRACE(std::to_string(speed) + " GB/s, " + std::to_string(room));
+      const std::vector<ModelOffer> offers = fetched(offer_models({}, room, speed));
+      ASSERT_FALSE(offers.empty());
+      for (std::size_t i = 1; i < offers.size(); ++i) {
+        const ModelOffer &a = offers[i - 1], &b = offers[i];
+        if (a.speed < kComfortable) {
+          EXPECT_GE(a.speed, b.speed);
+        } else if (b.speed >= kComfortable) {
+          EXPECT_GE(a.memory, b.memory);
+        }
+      }
+      for (const ModelOffer& offer : offers) EXPECT_LE(offer.memory, room);
+    }
+  }
+}
+
+TEST(StartChoice, ARowHasSizeSpeedAndDrafterAndItsHeadingSaysThatTheSpeedIsAnEstimate) {
+  const std::vector<ModelOffer> offers = offer_models({}, 5 * kGb, 40);
+  const auto usual = std::ranges::find(offers, "Qwen3.5-4B", &ModelOffer::label);
+  ASSERT_NE(usual, offers.end());
+  EXPECT_EQ(usual->text, "  3.3 GB  9.4 tokens/s, 14 drafted, includes MTP head, Apache-2.0");
+  EXPECT_EQ(usual->name, "mlx-community/Qwen3.5-4B-OptiQ-4bit") << "as pull takes it";
+  const std::vector<MenuRow> rows = offer_rows(offers);
+  EXPECT_TRUE(rows.front().heading);
+  EXPECT_NE(rows.front().text.find("estimated"), std::string::npos) << rows.front().text;
+  EXPECT_EQ(offer_models({}, 5 * kGb).front().text.find("tokens/s"), std::string::npos)
+      << "the speed is unknown";
+  EXPECT_NE(offer_models({}, 5 * kGb, 0.1).front().text.find("under 1 token/s"), std::string::npos);
+}
+
+TEST(StartChoice, TheListFitsAScreenAndTheHelpNamesTheRest) {
+  for (const std::int64_t room : {0 * kGb, 5 * kGb, 25 * kGb, 300 * kGb}) {
+    const std::vector<ModelOffer> offers = offer_models({}, room, 40);
+    EXPECT_LE(offer_rows(offers).size(), 20U);
+    const std::string rest = not_offered(offers, room);
+    for (const CatalogueEntry& entry : catalogue()) {
+      const bool is_row = std::ranges::find(offers, entry.name, &ModelOffer::label) != offers.end();
+      EXPECT_NE(is_row, rest.find(" " + entry.name) != std::string::npos) << entry.name << rest;
+    }
+  }
 }
 
 }  // namespace

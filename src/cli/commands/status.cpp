@@ -43,8 +43,10 @@ std::string table(const Json& list) {
                     number_text(model, "max_model_len"), number_text(model, "answering"),
                     number_text(model, "waiting")});
     const auto problem = model.find("problem");
-    if (problem != model.end() && problem->is_string())
-      problems += fmt::format("\n{}: {}\n", id, problem->get<std::string>());
+    if (problem != model.end() && problem->is_string()) {
+      const std::string text = problem->get<std::string>();
+      problems += "\n" + (text.starts_with(id) ? text : fmt::format("{}: {}", id, text)) + "\n";
+    }
   }
   return table_text(rows) + problems;
 }

@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/ascii.h"
 #include "base/assert.h"
 #include "base/json.h"
 
 namespace ft::cli {
 namespace {
+
+/// The value of `key`, or the empty one for null.
+template <typename T>
+void read_known(const nlohmann::json& model, const char* key, T& value) {
+  if (const nlohmann::json& known = model.at(key); !known.is_null()) value = known.get<T>();
+}
 
 std::vector<CatalogueEntry> read_catalogue() {
   const auto json = read_json<nlohmann::json>(catalogue_text());
@@ -16,14 +23,15 @@ std::vector<CatalogueEntry> read_catalogue() {
   for (const nlohmann::json& model : json.at("models")) {
     CatalogueEntry entry;
     entry.family = model.at("family"), entry.name = model.at("name");
-    entry.repository = model.at("repository");
-    entry.bytes = model.at("bytes"), entry.token_bytes = model.at("token_bytes");
-    entry.memory_8k = model.at("memory_8k"), entry.memory_64k = model.at("memory_64k");
-    entry.drafter = model.at("drafter"), entry.licence = model.at("licence");
-    entry.drafted = model.at("drafted");
+    entry.repository = model.at("repository"), entry.shape = model.at("shape");
+    read_known(model, "bytes", entry.bytes);
+    entry.token_bytes = model.at("token_bytes"), entry.memory_8k = model.at("memory_8k");
+    read_known(model, "memory_64k", entry.memory_64k);
+    entry.drafter = model.at("drafter"), entry.drafted = model.at("drafted");
+    entry.drafter_repository = model.value("drafter_repository", "");
+    read_known(model, "licence", entry.licence);
     entries.push_back(std::move(entry));
   }
-  std::ranges::stable_sort(entries, {}, &CatalogueEntry::bytes);
   return entries;
 }
 
@@ -32,6 +40,13 @@ std::vector<CatalogueEntry> read_catalogue() {
 const std::vector<CatalogueEntry>& catalogue() {
   static const std::vector<CatalogueEntry> entries = read_catalogue();
   return entries;
+}
+
+const CatalogueEntry* find_in_catalogue(std::string_view name) {
+  const std::string wanted = lower(name);
+  const auto found = std::ranges::find_if(
+      catalogue(), [&](const CatalogueEntry& entry) { return lower(entry.name) == wanted; });
+  return found == catalogue().end() ? nullptr : &*found;
 }
 
 }  // namespace ft::cli

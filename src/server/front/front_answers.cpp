@@ -114,6 +114,7 @@ HttpResponse lease_refusal(const HttpRequest& http_request, const Error& error) 
                      error.code == Code::kNotFound;  // of the model's files, not of the request
   HttpResponse reply = refusal(http_request, error, later || too_large ? kUnavailable : fails ? 500 : 0);
   if (later) reply.headers.emplace_back("Retry-After", "5");
+  if (too_large) reply.headers.emplace_back("x-should-retry", "false");
   return reply;
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
+#include <set>
 
 namespace ft::server::model_pool_test {
 namespace {
@@ -11,13 +12,13 @@ namespace {
 using State = PooledModel::State;
 using Kind = PoolAction::Kind;
 
-/// A pool whose processes do at once what they are asked, with a clock of its own.
+/// A pool whose processes act at once. The test sets the clock.
 class Rig {
  public:
   Rig(const std::vector<std::int64_t>& bytes, PoolLimits limits)
       : bytes_(bytes), pool(names(bytes), limits) {}
 
-  /// Acts until the pool wants nothing more.
+  /// Carries out the pool's actions until there are none.
   void settle() {
     for (auto actions = pool.step(now); !actions.empty(); actions = pool.step(now)) {
       for (const PoolAction& action : actions) act(action);
@@ -57,7 +58,8 @@ class Rig {
       pool.failed(action.model, {Code::kCorrupt, "broken"}, now);
       pool.ended(action.model, now);
     } else if (action.kind == Kind::kStart) {
-      pool.planned(action.model, bytes_[action.model], false, sees);
+      const bool on_device = devices.contains(action.model);
+      pool.planned(action.model, bytes_[action.model], on_device, on_device ? device_sees : sees);
     } else if (action.kind == Kind::kGo) {
       pool.ready(action.model, now);
     } else {
@@ -66,9 +68,10 @@ class Rig {
     }
   }
   void check() const {
-    const std::int64_t limit = pool.limit_bytes(false);
-    if (limit > 0) {
-      EXPECT_LE(loaded(), limit);
+    for (const bool on_device : {false, true}) {
+      if (const std::int64_t limit = pool.limit_bytes(on_device); limit > 0) {
+        EXPECT_LE(pool.used_bytes(on_device), limit);
+      }
     }
   }
 
@@ -77,7 +80,8 @@ class Rig {
  public:
   ModelPool pool;
   std::int64_t now = 1'000'000;
-  std::int64_t sees = 0;  // the limit that a plan reports
+  std::int64_t sees = 0, device_sees = 0;  // the limits that plans report
+  std::set<std::size_t> devices;           // models that plan a GPU's memory
   std::map<std::size_t, bool> breaks;
 };
 
@@ -237,10 +241,47 @@ TEST(ModelPool, WithoutALimitTheFirstPlanTellsIt) {
   Rig rig({10, 10, 10}, memory(0));
   rig.sees = 25;
   EXPECT_TRUE(rig.ask(0));
-  rig.sees = 5;  // what is left beside the first
+  rig.sees = 5;  // the first has taken the rest
   EXPECT_TRUE(rig.ask(1));
   EXPECT_EQ(rig.pool.limit_bytes(false), 25);
   EXPECT_FALSE(rig.ask(2));
+}
+
+TEST(ModelPool, AModelOnAGpuLeavesOnlyForOthersOnTheGpu) {
+  Rig rig({10, 10, 10}, memory(0));
+  rig.devices = {0, 1};
+  rig.sees = 30, rig.device_sees = 15;
+  for (const std::size_t model : {0U, 2U}) {
+    EXPECT_TRUE(rig.ask(model));
+    rig.end(model);
+  }
+  EXPECT_EQ(rig.pool.used_bytes(true), 10);
+  EXPECT_EQ(rig.pool.used_bytes(false), 10);
+  EXPECT_TRUE(rig.ask(1));
+  EXPECT_EQ(rig.state(0), State::kUnloaded);
+  EXPECT_EQ(rig.state(2), State::kReady) << "its memory would not help";
+}
+
+TEST(ModelPool, TheLimitOfEachMemoryIsThatOfItsFirstPlan) {
+  Rig rig({10, 10}, memory(0));
+  rig.devices = {1};
+  rig.sees = 30, rig.device_sees = 8;
+  EXPECT_TRUE(rig.ask(0));
+  EXPECT_FALSE(rig.ask(1)) << "larger than the GPU, though the machine has room";
+  ASSERT_NE(rig.pool.recent_problem(1, rig.now), nullptr);
+  EXPECT_EQ(rig.pool.recent_problem(1, rig.now)->code, Code::kExhausted);
+  EXPECT_EQ(rig.pool.limit_bytes(false), 30);
+  EXPECT_EQ(rig.pool.limit_bytes(true), 8);
+}
+
+TEST(ModelPool, AGivenLimitHoldsForEachMemory) {
+  Rig rig({10, 10, 10}, memory(12));
+  rig.devices = {0, 1};
+  EXPECT_TRUE(rig.ask(0));
+  EXPECT_TRUE(rig.ask(2)) << "12 on the GPU and 12 in the machine";
+  rig.end(0);
+  EXPECT_TRUE(rig.ask(1));
+  EXPECT_EQ(rig.state(0), State::kUnloaded);
 }
 
 /// Requests come and end at random: every one begins within some turns, whatever the others do.
