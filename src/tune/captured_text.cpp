@@ -8,11 +8,11 @@
 namespace ft::tune {
 namespace {
 
-constexpr int kMostRows = 128;  // of a step
+constexpr int kMaxRows = 128;  // of a step
 
 /// Rows of a step, all of which may have logits.
 int chunk_of(const DecoderOptions& options) {
-  return std::min(kMostRows, std::max(options.slots * (options.max_depth + 1), options.logit_rows));
+  return std::min(kMaxRows, std::max(options.slots * (options.max_depth + 1), options.logit_rows));
 }
 
 double log_of_sum(std::span<const float> logits, float largest) {

@@ -16,7 +16,7 @@ namespace {
 using format::TemporaryFolder;
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMost = std::size_t{1} << 24;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 24;
 constexpr int kVocabulary = 101, kTop = 4;
 
 test::ToyOptions toy() {
@@ -60,7 +60,8 @@ Status write(const DatasetPlan& plan, int streams, int stop_after = 1 << 30) {
 
 std::vector<std::string> bytes_of(const DatasetPlan& plan) {
   std::vector<std::string> all;
-  for (std::int64_t i = 0; i < plan.shards; ++i) all.push_back(*read_binary_file(shard_path(plan, i), kMost));
+  for (std::int64_t i = 0; i < plan.shards; ++i)
+    all.push_back(*read_binary_file(shard_path(plan, i), kMaxBytes));
   return all;
 }
 

@@ -41,7 +41,7 @@ struct Document {
 /// A float as float16; a number beyond its range becomes the largest one.
 std::uint16_t finite_half(float value);
 
-/// Bytes of a shard with so many texts and tokens, without its header.
+/// Bytes of a shard with these numbers of texts and tokens, without its header.
 std::int64_t shard_bytes(const ShardHeader& header, std::int64_t documents, std::int64_t tokens);
 
 Status write_shard(const std::string& path, const ShardHeader& header, std::span<const Document> documents);

@@ -14,7 +14,7 @@ namespace {
 
 using format::TemporaryFolder;
 
-constexpr std::size_t kMost = std::size_t{1} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
 
 ShardHeader header() { return {"model", "prompts", {-1, 2, 5}, 6, 2, 64}; }
 
@@ -35,7 +35,7 @@ Document document(int tokens, int prompt_tokens, int salt) {
 
 std::vector<Document> some() { return {document(7, 3, 1), document(1, 0, 5), document(12, 12, 9)}; }
 
-std::string bytes_of(const std::string& path) { return *read_binary_file(path, kMost); }
+std::string bytes_of(const std::string& path) { return *read_binary_file(path, kMaxBytes); }
 
 void write(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
@@ -67,10 +67,10 @@ TEST(Shard, ItHasTheSizeThatIsSaidBeforeItIsWritten) {
   const TemporaryFolder folder;
   const std::string path = folder.file("s.safetensors");
   ASSERT_TRUE(write_shard(path, header(), some()).ok());
-  constexpr std::int64_t kMostHeader = 1024;
+  constexpr std::int64_t kMaxHeader = 1024;
   const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path));
   EXPECT_GE(size, shard_bytes(header(), 3, 20));
-  EXPECT_LE(size, shard_bytes(header(), 3, 20) + kMostHeader);
+  EXPECT_LE(size, shard_bytes(header(), 3, 20) + kMaxHeader);
 }
 
 TEST(Shard, AShardWithoutATextIsOneToo) {

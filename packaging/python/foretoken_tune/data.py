@@ -21,7 +21,7 @@ class Piece:
 
 @dataclass
 class Batch:
-    """Rows of packed texts. `text` [rows, length] numbers the texts of a row, -1 behind the last."""
+    """Rows of packed texts. `text` [rows, length] numbers the texts of a row, -1 after the last."""
     ids: torch.Tensor  # [rows, length]
     text: torch.Tensor
     answer: torch.Tensor  # [rows, length] bool

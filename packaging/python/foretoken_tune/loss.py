@@ -18,7 +18,7 @@ class Losses(NamedTuple):
 
 
 def text_mask(text: Tensor) -> Tensor:
-    """[rows, 1, N, N]: a position sees the earlier ones of its own text. Positions behind the last text see
+    """[rows, 1, N, N]: a position sees the earlier ones of its own text. Positions after the last text see
     one another, so that no row of a softmax is empty."""
     count = text.shape[1]
     earlier = torch.ones(count, count, dtype=torch.bool, device=text.device).tril()
@@ -27,7 +27,7 @@ def text_mask(text: Tensor) -> Tensor:
 
 
 def ahead(x: Tensor, places: int, fill: float) -> Tensor:
-    """x [rows, N, ...] as seen `places` later; `fill` behind the end."""
+    """x [rows, N, ...] as seen `places` later; `fill` after the end."""
     out = torch.full_like(x, fill)
     out[:, :x.shape[1] - places] = x[:, places:]
     return out

@@ -17,11 +17,10 @@ namespace ft::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using nlohmann::json;
 
-constexpr int kLookMs = 100;
-constexpr double kGraceS = 20;  // to save a checkpoint
-constexpr std::size_t kMostLog = std::size_t{1} << 20;
+constexpr int kTrainerLookMs = 100;
+constexpr double kTrainerGraceS = 20;  // to save a checkpoint
+constexpr std::size_t kMaxLogBytes = std::size_t{1} << 20;
 
 /// Calls line() for each line of a child's output until it ends. True: it was stopped.
 bool read_lines(ChildProcess& child, const std::function<void(const std::string&)>& line,
@@ -29,11 +28,11 @@ bool read_lines(ChildProcess& child, const std::function<void(const std::string&
   std::string text;
   for (;;) {
     if (stopped()) {
-      child.stop(kGraceS);
+      child.stop(kTrainerGraceS);
       return true;
     }
     pollfd waiting{child.output(), POLLIN, 0};
-    if (::poll(&waiting, 1, kLookMs) <= 0) continue;
+    if (::poll(&waiting, 1, kTrainerLookMs) <= 0) continue;
     char bytes[4096];
     const ssize_t got = ::read(child.output(), bytes, sizeof bytes);
     if (got < 0 && errno == EINTR) continue;
@@ -48,7 +47,7 @@ bool read_lines(ChildProcess& child, const std::function<void(const std::string&
 
 /// The last line that a program wrote to its log: of a Python program, what went wrong.
 std::string last_line(const std::string& log) {
-  Result<std::string> text = read_text_file(log, kMostLog);
+  Result<std::string> text = read_text_file(log, kMaxLogBytes);
   if (!text.ok()) return {};
   while (!text->empty() && text->back() == '\n') text->pop_back();
   return text->substr(text->rfind('\n') + 1);
@@ -139,16 +138,17 @@ Result<Trainer> find_trainer(const TrainerChoice& choice, Terminal& terminal) {
   return trainer;
 }
 
-Result<json> run_trainer(const Trainer& trainer, const std::string& task, const std::string& job,
-                         const std::function<void(const json&)>& line, const std::function<bool()>& stopped) {
+Result<nlohmann::json> run_trainer(const Trainer& trainer, const std::string& task, const std::string& job,
+                                   const std::function<void(const nlohmann::json&)>& line,
+                                   const std::function<bool()>& stopped) {
   ChildOptions options = child_options(trainer.python, {"-m", "foretoken_tune", task, job}, trainer.log);
   options.variables = {{"PYTHONPATH", trainer.package}, {"PYTHONUNBUFFERED", "1"}};
   FT_ASSIGN(ChildProcess child, ChildProcess::start(options));
-  json last = json::object();
+  nlohmann::json last = nlohmann::json::object();
   const bool ended_early = read_lines(
       child,
       [&](const std::string& text) {
-        json object = read_json<json>(text);
+        nlohmann::json object = read_json<nlohmann::json>(text);
         if (!object.is_object()) return;
         last = std::move(object);
         line(last);

@@ -65,9 +65,10 @@ Command tune_command() {
   flags.add("kind", "KIND", reads_kind(options->kind), "Kind of drafter: eagle3 (default)");
   flags.add("streams", "N", reads_int(options->streams, 1, 256),
             "Texts that are written at once (default: 8 on a CPU, 64 on a GPU). Never changes a token");
-  flags.add("texts", "N", reads_int(options->texts, 1, 10'000'000), "Write so many texts, whatever it takes");
+  flags.add("texts", "N", reads_int(options->texts, 1, 10'000'000),
+            "Texts to write, instead of as many as the hours allow");
   flags.add("steps", "N", reads_int(options->steps, 1, 100'000'000),
-            "Train so many steps, whatever it takes");
+            "Steps of training, instead of as many as the hours allow");
   flags.add(
       "python", "FILE", reads_file_name(options->python),
       "A Python interpreter with PyTorch (default: one that has it, or an environment that tune makes)");

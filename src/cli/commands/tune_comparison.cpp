@@ -13,10 +13,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kPrompts = 12;
-constexpr int kAnswerTokens = 128, kDepth = 3;
-constexpr double kLeastGain = 1.02;
-constexpr std::size_t kMostCard = std::size_t{1} << 20;
+constexpr std::size_t kHeldOutPrompts = 12;
+constexpr int kComparedTokens = 128, kComparedDepth = 3;
+constexpr double kMinGain = 1.02;
+constexpr std::size_t kMaxBaseCardBytes = std::size_t{1} << 20;
 
 /// The drafters that the model has, with the new one in the place of one of its kind.
 Result<std::vector<DraftFolder>> with_new(const ComparisonChoice& choice) {
@@ -37,7 +37,7 @@ Result<std::vector<std::pair<std::string, double>>> rounds_at_depth(Engine& engi
     SpeculationReport sum;
     for (const BenchCase& bench_case : cases) {
       GenerateOptions ask = bench_case.ask;
-      ask.request.drafter = drafter, ask.request.depth = kDepth;
+      ask.request.drafter = drafter, ask.request.depth = kComparedDepth;
       FT_ASSIGN(Request request, make_request(bench_case.prompt, ask, loaded));
       FT_ASSIGN(const GatheredAnswer answer, whole_answer(engine, std::move(request), stopped));
       add(sum, answer.report.speculation);
@@ -63,7 +63,7 @@ void judge(const ComparisonChoice& choice, Comparison& found) {
   const std::string gain = fmt::format("{:.1f} tokens/s with it, {:.1f} with {}", mine, best, rival);
   if (!found.identical) {
     found.why = "it is not kept: an answer differs from plain decoding; please report this";
-  } else if (mine >= kLeastGain * best) {
+  } else if (mine >= kMinGain * best) {
     found.wins = true;
     found.why = fmt::format("it is kept, and --drafter auto uses it: {}", gain);
   } else {
@@ -76,7 +76,8 @@ void judge(const ComparisonChoice& choice, Comparison& found) {
 
 /// The line of the model's card that names its licence.
 std::string licence_of(const std::string& directory) {
-  const Result<std::string> card = read_text_file((fs::path(directory) / "README.md").string(), kMostCard);
+  const Result<std::string> card =
+      read_text_file((fs::path(directory) / "README.md").string(), kMaxBaseCardBytes);
   if (!card.ok()) return "unknown: the base model has no card here";
   for (const char* key : {"\nlicense:", "\nlicence:"}) {
     const std::size_t at = card->find(key);
@@ -97,12 +98,12 @@ Result<Comparison> compare_new_drafter(const ComparisonChoice& choice, const std
   FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(model, &terminal));
   FT_ASSIGN(const std::unique_ptr<TunePrompts> prompts,
             TunePrompts::make(choice.prompts, *loaded, choice.lengths));
-  FT_ASSIGN(std::vector<Prompt> held_out, prompts->held_out(kPrompts));
+  FT_ASSIGN(std::vector<Prompt> held_out, prompts->held_out(kHeldOutPrompts));
   std::vector<BenchCase> cases;
   for (Prompt& prompt : held_out) {
     GenerateOptions ask;
     ask.request.sampling = asked(SamplingParams{});
-    ask.request.max_tokens = kAnswerTokens;
+    ask.request.max_tokens = kComparedTokens;
     cases.push_back({std::move(prompt), std::move(ask), "greedy"});
   }
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
@@ -130,7 +131,7 @@ std::string drafter_card(const TuneReport& report, const std::string& model_dire
       "- Licence of the base model: {6}. It holds for this drafter as well, which is derived from it.\n\n"
       "On {7} prompts that the training did not see, greedy, {8} tokens each, on {9}:\n\n```\n{10}```\n",
       report.model, report.texts, report.tokens, report.steps, report.loss, 100 * report.covered,
-      licence_of(model_directory), kPrompts, kAnswerTokens, report.table.backend,
+      licence_of(model_directory), kHeldOutPrompts, kComparedTokens, report.table.backend,
       drafter_table_text(report.table));
   text += "\nTokens per round at depth 3:";
   for (const auto& [name, tokens] : report.at_depth3) text += fmt::format(" {} {:.2f}", name, tokens);

@@ -16,12 +16,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kMostFileBytes = std::size_t{16} << 20;
-constexpr std::size_t kMostGiven = 200'000;
+constexpr std::size_t kMaxTextFileBytes = std::size_t{16} << 20;
+constexpr std::size_t kMaxGiven = 200'000;
 constexpr std::size_t kPieceBytes = 800;   // of a text that the model continues
 constexpr std::size_t kHeldOutEvery = 16;  // of the user's prompts
 constexpr int kTurnTokens = 96;            // of a user turn that the model makes up
-constexpr std::uint64_t kHeldOutSeed = 77, kSeed = 1;
+constexpr std::uint64_t kHeldOutSeed = 77, kTrainingSeed = 1;
 constexpr std::int64_t kRenderedAt = 1'767'225'600;  // for templates with a date: the same text on any day
 
 std::vector<std::string> paragraphs(std::string text) {
@@ -38,7 +38,7 @@ std::vector<std::string> paragraphs(std::string text) {
 
 /// Pieces of a text that end at the end of a line.
 void add_pieces(const std::string& text, std::vector<std::string>& pieces) {
-  for (std::size_t at = 0; at < text.size() && pieces.size() < kMostGiven;) {
+  for (std::size_t at = 0; at < text.size() && pieces.size() < kMaxGiven;) {
     std::size_t end = std::min(at + kPieceBytes, text.size());
     if (const std::size_t line = text.rfind('\n', end); end < text.size() && line != text.npos && line > at)
       end = line + 1;
@@ -63,7 +63,7 @@ Result<std::vector<std::string>> pieces_of_folder(const std::string& path) {
   if (failed) return Error{Code::kIo, fmt::format("--prompts: {}: {}", path, failed.message())};
   std::ranges::sort(files);
   for (const std::string& file : files) {
-    const Result<std::string> text = read_text_file(file, kMostFileBytes);
+    const Result<std::string> text = read_text_file(file, kMaxTextFileBytes);
     const bool readable = text.ok() && utf8_valid(*text) && text->find('\0') == std::string::npos;
     if (readable) add_pieces(*text, pieces);
   }
@@ -97,7 +97,7 @@ Status TunePrompts::read(const std::string& path) {
   if (continues_) {
     FT_ASSIGN(all, pieces_of_folder(path));
   } else {
-    FT_ASSIGN(std::string text, read_text_file(path, kMostFileBytes));
+    FT_ASSIGN(std::string text, read_text_file(path, kMaxTextFileBytes));
     if (!utf8_valid(text))
       return Error{Code::kInvalid,
                    fmt::format("--prompts: {}: the text is not UTF-8; convert it first", path)};
@@ -138,7 +138,7 @@ Result<std::vector<std::int32_t>> TunePrompts::ids_of(const std::string& text) c
 }
 
 std::string TunePrompts::text_of(std::int64_t index) const {
-  if (given_.empty()) return tune::template_prompt(kSeed, index, false);
+  if (given_.empty()) return tune::template_prompt(kTrainingSeed, index, false);
   return given_[static_cast<std::size_t>(index) % given_.size()];
 }
 
@@ -146,8 +146,8 @@ std::string TunePrompts::text_of(std::int64_t index) const {
 std::optional<std::string> TunePrompts::own_turn(const tune::Answered& last) const {
   std::string text = loaded_.tokenizer->decode(last.answer(), true);
   const std::size_t first = text.find_first_not_of(" \n\t"), end = text.find_last_not_of(" \n\t");
-  constexpr std::size_t kLeast = 8;
-  if (first == std::string::npos || end - first < kLeast) return std::nullopt;
+  constexpr std::size_t kMinBytes = 8;
+  if (first == std::string::npos || end - first < kMinBytes) return std::nullopt;
   return text.substr(first, end - first + 1);
 }
 

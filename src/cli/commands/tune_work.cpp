@@ -27,14 +27,14 @@ namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kCapture = "tune";
-constexpr std::size_t kMostPlan = std::size_t{1} << 20;
+constexpr const char* kTuneCapture = "tune";
+constexpr std::size_t kMaxPlanBytes = std::size_t{1} << 20;
 constexpr double kWritingShare = 0.3, kTrainingShare = 0.62;  // of the time; the rest is for comparing
 constexpr double kMeasureS = 12;
-constexpr int kMostDraftVocabulary = 16384, kRowLength = 512;
-constexpr double kMostEpochs = 30;
+constexpr int kMaxDraftVocabulary = 16384, kRowLength = 512;
+constexpr double kMaxEpochs = 30;
 
-double seconds_since(Clock::time_point start) {
+double passed_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
@@ -158,7 +158,7 @@ Status Work::load_target() {
   width_ = static_cast<int>(layers_.size()) * loaded_->model.facts.width;
   // The same model once more, with a program that captures those layers. No decoder exists yet.
   LoadOptions capturing;
-  capturing.captures = {{kCapture, layers_}};
+  capturing.captures = {{kTuneCapture, layers_}};
   FT_ASSIGN(capturing.drafters, found_drafters(directory_));
   FT_ASSIGN(Model model, load_named(directory_, capturing));
   model.facts.eos_ids = loaded_->model.facts.eos_ids;  // the texts have added to them
@@ -186,7 +186,7 @@ Status Work::write_some(const std::vector<std::int64_t>& shards, double seconds,
                         tune::DatasetProgress& seen) {
   if (shards.empty()) return {};
   FT_ASSIGN(const std::unique_ptr<Decoder> made, decoder());
-  FT_ASSIGN(tune::TextReader reader, tune::TextReader::make(*made, kCapture, tune::kTopSuccessors));
+  FT_ASSIGN(tune::TextReader reader, tune::TextReader::make(*made, kTuneCapture, tune::kTopSuccessors));
   tune::StreamOptions streaming{streams(), {}};
   streaming.eos.assign(loaded_->model.facts.eos_ids.begin(), loaded_->model.facts.eos_ids.end());
   const Clock::time_point start = Clock::now();
@@ -196,7 +196,7 @@ Status Work::write_some(const std::vector<std::int64_t>& shards, double seconds,
   const tune::DatasetPlan plan = dataset();
   const auto stop = [&](const tune::DatasetProgress& now) {
     seen = now;
-    const double passed = seconds_since(start);
+    const double passed = passed_since(start);
     const double left = now.prompts > 0 ? passed / static_cast<double>(now.prompts) *
                                               static_cast<double>(now.all - now.prompts)
                                         : 0;
@@ -229,7 +229,7 @@ Json plan_json(const TunePlan& plan) {
 Result<std::optional<TunePlan>> read_plan(const std::string& path, const TunePlan& wanted) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::optional<TunePlan>();
-  FT_ASSIGN(const std::string text, read_text_file(path, kMostPlan));
+  FT_ASSIGN(const std::string text, read_text_file(path, kMaxPlanBytes));
   const auto stored = read_json<nlohmann::json>(text);
   TunePlan plan;
   try {
@@ -260,9 +260,9 @@ Status Work::make_plan() {
   }
   const ModelFacts& facts = loaded_->model.facts;
   plan_.length = kRowLength;
-  plan_.draft_vocabulary = std::min(facts.vocabulary, kMostDraftVocabulary);
-  if (facts.vocabulary <= 2 * kMostDraftVocabulary)
-    plan_.draft_vocabulary = std::min(facts.vocabulary, kMostDraftVocabulary / 2);
+  plan_.draft_vocabulary = std::min(facts.vocabulary, kMaxDraftVocabulary);
+  if (facts.vocabulary <= 2 * kMaxDraftVocabulary)
+    plan_.draft_vocabulary = std::min(facts.vocabulary, kMaxDraftVocabulary / 2);
   plan_.threads = options_.model.threads;
   FT_TRY(measure_plan());
   FT_TRY(check_room());
@@ -283,7 +283,7 @@ Status Work::measure_plan() {
                       std::max(kMeasureS, budget / 100), seen));
     if (seen.prompts > 0 && seen.tokens > 0) {
       tokens_each = static_cast<double>(seen.tokens) / static_cast<double>(seen.prompts);
-      tokens_per_second = static_cast<double>(seen.tokens) / seconds_since(start);
+      tokens_per_second = static_cast<double>(seen.tokens) / passed_since(start);
     }
   }
   if (options_.steps == 0) {
@@ -307,8 +307,7 @@ Status Work::measure_plan() {
   plan_.steps = options_.steps;
   if (plan_.steps == 0) {
     const double wanted = step_s > 0 ? budget * kTrainingShare / step_s : 1;
-    plan_.steps =
-        std::max<std::int64_t>(20, static_cast<std::int64_t>(std::min(wanted, kMostEpochs * epoch)));
+    plan_.steps = std::max<std::int64_t>(20, static_cast<std::int64_t>(std::min(wanted, kMaxEpochs * epoch)));
   }
   const double all_tokens = static_cast<double>(plan_.shards) * shard_tokens;
   plan_.writing_s = tokens_per_second > 0 ? all_tokens / tokens_per_second : 0;
@@ -420,7 +419,7 @@ Status Work::train() {
     if (first < 0) first = step;
     const auto done = static_cast<double>(step - first);
     const double left =
-        done > 0 ? seconds_since(start) / done * static_cast<double>(plan_.steps - step) : plan_.training_s;
+        done > 0 ? passed_since(start) / done * static_cast<double>(plan_.steps - step) : plan_.training_s;
     std::string accepted;
     for (const auto& share : line.value("accepted", nlohmann::json::array()))
       accepted += fmt::format(" {:.2f}", share.get<double>());
@@ -448,7 +447,7 @@ Status Work::compare() {
 }
 
 Result<TuneReport> Work::finish() {
-  FT_ASSIGN(const std::string text, read_text_file(work_ + "/trained.json", kMostPlan));
+  FT_ASSIGN(const std::string text, read_text_file(work_ + "/trained.json", kMaxPlanBytes));
   const auto trained = read_json<nlohmann::json>(text);
   report_.folder = out_, report_.steps = plan_.steps;
   report_.loss = trained.value("loss", 0.0), report_.covered = trained.value("covered", 0.0);

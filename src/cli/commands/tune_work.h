@@ -1,4 +1,4 @@
-// The work of `tune`, phase by phase: plan, texts, training, comparison, keeping. Everything is in one folder,
+// The work of `tune`: plan, texts, training, comparison, keeping. Everything is in one folder,
 // so that work that was stopped continues:
 //   OUT/config.json, model.safetensors, README.md  the drafter
 //   OUT/work/plan.json    sizes, fixed before the first text
