@@ -33,6 +33,7 @@ std::vector<Command> all_commands() {
   commands.push_back(quantize_command());
   commands.push_back(convert_command());
   commands.push_back(graft_command());
+  commands.push_back(tune_command());
   commands.push_back(synth_command());
   commands.push_back(completions_command());
   commands.push_back(manual_command());

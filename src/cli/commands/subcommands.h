@@ -34,6 +34,7 @@ Command doctor_command();
 Command quantize_command();
 Command convert_command();
 Command graft_command();
+Command tune_command();
 Command synth_command();
 Command completions_command();
 Command manual_command();

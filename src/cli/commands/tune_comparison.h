@@ -1,0 +1,35 @@
+// Compares a new drafter with those that the model had, on held-out prompts, by the machinery of `bench
+// --drafters`; and its card.
+#pragma once
+
+#include <atomic>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cli/commands/tune_work.h"
+
+namespace ft::cli {
+
+struct ComparisonChoice {
+  ModelOptions model;
+  std::string directory;  // of the model
+  DraftFolder drafter;    // the new one
+  std::string prompts;    // as for TunePrompts
+  TuneLengths lengths;
+};
+
+struct Comparison {
+  DrafterTable table;
+  std::vector<std::pair<std::string, double>> at_depth3;  // tokens a round
+  bool identical = true, wins = false;
+  std::string why;  // a sentence
+};
+
+Result<Comparison> compare_new_drafter(const ComparisonChoice& choice, const std::atomic<bool>& stopped,
+                                       Terminal& terminal);
+
+/// README.md of the drafter's folder: data, figures, licence of the base model.
+std::string drafter_card(const TuneReport& report, const std::string& model_directory);
+
+}  // namespace ft::cli

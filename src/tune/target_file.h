@@ -1,0 +1,16 @@
+// The matrices of the target that a drafter shares or begins with, as float16: `embedding` [vocabulary,
+// width] and, where it is another matrix, `lm_head`. One file for the training, whatever the format of the
+// model.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "models/model.h"
+
+namespace ft::tune {
+
+std::int64_t target_file_bytes(const Model& model);
+Status write_target_file(const std::string& path, const Model& model);
+
+}  // namespace ft::tune
