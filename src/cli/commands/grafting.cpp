@@ -226,6 +226,11 @@ nlohmann::json head_config(const nlohmann::json& from, const nlohmann::json& ont
   const auto section = from.find("text_config");
   const nlohmann::json& text = section != from.end() && section->is_object() ? *section : from;
   nlohmann::json layers = {{"mtp_num_hidden_layers", text.value("mtp_num_hidden_layers", 1)}};
+  const auto inner = onto.find("text_config");
+  const nlohmann::json& target = inner != onto.end() && inner->is_object() ? *inner : onto;
+  for (const char* key : {"num_nextn_predict_layers", "num_mtp_layers"}) {  // GLM's; a conversion says 0
+    if (target.contains(key)) layers[key] = 1;
+  }
   nlohmann::json config = onto.contains("text_config") ? nlohmann::json{{"text_config", layers}} : layers;
   config["mtplx_mtp_norm_encoding"] = "final";
   const auto contract = from.find("mtplx_mtp_contract");

@@ -81,9 +81,10 @@ TEST(HarmonyMessages, AToolNeedsNoDescription) {
                                              R"([{"type":"function","function":)" + function + "}]", {});
     return text.ok() ? *text : text.error().message;
   };
-  EXPECT_EQ(with_tool(R"({"name":"f","parameters":{}})"),
-            with_tool(R"({"name":"f","description":"","parameters":{}})"));
-  EXPECT_NE(with_tool(R"({"name":"f","description":null})").find("type f = "), std::string::npos);
+  const std::string named = with_tool(R"({"name":"f","description":"","parameters":{}})");
+  EXPECT_NE(named.find("type f = "), std::string::npos) << named;
+  EXPECT_EQ(with_tool(R"({"name":"f","parameters":{}})"), named);
+  EXPECT_EQ(with_tool(R"({"name":"f","description":null,"parameters":{}})"), named);
 }
 
 TEST(HarmonyMessages, WithoutThinkingTheEffortIsLow) {
