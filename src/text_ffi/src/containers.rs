@@ -93,6 +93,15 @@ fn attribute(value: &Value, name: &'static str) -> Result<Value, Error> {
     }
 }
 
+/// The filter `attr`: an attribute, never an item.
+fn attr(value: &Value, name: &str) -> Result<Value, Error> {
+    match method_of(value, name) {
+        Some(name) => Ok(bound(value, name)),
+        None if is_dict(value) || is_list(value) || value.as_str().is_some() => Ok(Value::UNDEFINED),
+        None => value.get_attr(name),
+    }
+}
+
 fn contains(container: &Value, item: &Value) -> Result<bool, Error> {
     if let Some(text) = container.as_str() {
         let part = item.as_str().ok_or_else(|| {
@@ -206,6 +215,7 @@ fn captured(value: &Value) -> Result<Value, Error> {
 }
 
 pub fn add_to(env: &mut Environment) {
+    env.add_filter("attr", attr);
     env.add_filter("in", |item: &Value, container: &Value| contains(container, item));
     env.add_test("in", |item: &Value, container: &Value| contains(container, item));
     env.add_filter("[]", item);

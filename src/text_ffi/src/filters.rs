@@ -72,9 +72,7 @@ fn add_paid(env: &mut Environment, name: &'static str, price: Price, native: Val
             Some(first) if LAZY.contains(&name) && !first.is_true() => {
                 return Ok(Value::from(Vec::<Value>::new()))
             }
-            Some(first) if first.is_none() && name != "attr" => {
-                return Err(refuse(format!("{name} of none")))
-            }
+            Some(first) if first.is_none() => return Err(refuse(format!("{name} of none"))),
             Some(first) if first.is_undefined() => match name {
                 "length" | "count" => return Ok(Value::from(0)),
                 "first" | "last" => return Ok(Value::UNDEFINED),
@@ -101,7 +99,7 @@ macro_rules! native {
 }
 
 pub fn add_to(env: &mut Environment) {
-    native!(env, Size: dictsort items reverse split lines round abs attr first last list select reject map
+    native!(env, Size: dictsort items reverse split lines round abs first last list select reject map
             selectattr rejectattr chain zip length);
     native!(env, Leaves: min max sort sum unique groupby);
     add_paid(env, "count", Price::Size, Value::from_function(filters::length));
@@ -111,10 +109,6 @@ pub fn add_to(env: &mut Environment) {
     numbers::add_to(env);
     env.add_filter("capitalize", |value: &Value| str_of(value).map(|text| capitalized(&text)));
     env.add_filter("title", title);
-    env.add_filter("safe", str_of);
-    for name in ["escape", "e", "forceescape"] {
-        env.add_filter(name, escape);
-    }
     env.add_filter("wordcount", |value: &Value| {
         Ok::<_, Error>(
             str_of(value)?
@@ -131,13 +125,6 @@ pub fn add_to(env: &mut Environment) {
     for name in ["default", "d"] {
         env.add_filter(name, default);
     }
-    env.add_filter("format", |state: &mut State, format: &Value, args: Rest<ValueOrKwargs>| {
-        let args = args.into_values();
-        check_widths(format)?;
-        args.iter().try_for_each(spend_on_all_of)?;
-        let all: Vec<Value> = std::iter::once(format.clone()).chain(args).collect();
-        Value::from_function(filters::format).call(state, &all)
-    });
     for (name, native) in
         [("batch", Value::from_function(filters::batch)), ("slice", Value::from_function(filters::slice))]
     {
@@ -193,13 +180,6 @@ fn title(value: &Value) -> Result<String, Error> {
         starts = c == '-' || python::is_space(c) || matches!(c, '(' | '{' | '[' | '<');
     }
     Ok(out)
-}
-
-fn escape(value: &Value) -> Result<String, Error> {
-    let text = str_of(value)?;
-    spend_memory(text.len().saturating_mul(5) as u64)?;
-    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
-    Ok(text.replace('"', "&#34;").replace('\'', "&#39;"))
 }
 
 fn default(value: &Value, args: Rest<ValueOrKwargs>) -> Result<Value, Error> {

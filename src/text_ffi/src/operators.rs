@@ -8,7 +8,7 @@ use minijinja::{Environment, Error, ErrorKind, Value};
 
 use crate::bounds::{extent, spend, spend_memory, too_deep, MAX_DEPTH};
 use crate::groups::is_tuple;
-use crate::python;
+use crate::{markup, printf, python};
 
 /// A number in Python's sense; a bool is 0 or 1.
 #[derive(Clone, Copy)]
@@ -27,7 +27,7 @@ impl Number {
         }
     }
 
-    fn float(self) -> f64 {
+    pub fn float(self) -> f64 {
         match self {
             Number::Int(i) => i as f64,
             Number::Float(x) => x,
@@ -92,9 +92,12 @@ fn arithmetic(
 }
 
 fn add(a: &Value, b: &Value) -> Result<Value, Error> {
-    if let (Some(a), Some(b)) = (a.as_str(), b.as_str()) {
-        spend_memory((a.len() + b.len()) as u64)?;
-        return Ok(Value::from([a, b].concat()));
+    if let (Some(x), Some(y)) = (a.as_str(), b.as_str()) {
+        spend_memory((x.len() + y.len()) as u64)?;
+        if a.is_safe() || b.is_safe() {
+            return Ok(Value::from_safe_string(markup::as_markup(a)? + &markup::as_markup(b)?));
+        }
+        return Ok(Value::from([x, y].concat()));
     }
     if is_list(a) && is_list(b) && is_tuple(a) == is_tuple(b) {
         let mut items = items_of(a)?;
@@ -171,11 +174,10 @@ fn int_div(a: &Value, b: &Value) -> Result<Value, Error> {
 }
 
 /// The remainder, or a format string with its arguments filled in.
-fn rem(state: &mut minijinja::State, a: &Value, b: &Value) -> Result<Value, Error> {
+fn rem(a: &Value, b: &Value) -> Result<Value, Error> {
     if a.as_str().is_some() {
         let arguments = if is_tuple(b) { items_of(b)? } else { vec![b.clone()] };
-        let all: Vec<Value> = std::iter::once(a.clone()).chain(arguments).collect();
-        return state.apply_filter("format", &all);
+        return printf::operator(a.as_str().unwrap_or_default(), b, &arguments).map(Value::from);
     }
     spend(0)?;
     zero("%", b)?;

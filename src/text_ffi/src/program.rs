@@ -4,16 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use minijinja::machinery::{parse, tokenize, CodeGenerator, Instruction, Instructions, Token};
+use minijinja::machinery::{parse, CodeGenerator, Instruction, Instructions};
 use minijinja::syntax::SyntaxConfig;
-use minijinja::{Error, ErrorKind, Value};
+use minijinja::{Error, Value};
 
 use crate::containers::attribute_filter;
-
-/// Max parts of one tag or expression. The longest one of a published template has about 300.
-const MAX_PARTS: usize = 4096;
-/// Max `elif` branches of a template; the parser recurses into each.
-const MAX_BRANCHES: usize = 1000;
+use crate::source::rewritten;
 
 pub type Blocks = BTreeMap<&'static str, Instructions<'static>>;
 
@@ -41,7 +37,7 @@ impl Drop for Source {
 impl Program {
     pub fn compile(name: &'static str, source: &str, syntax: &SyntaxConfig) -> Result<Program, Error> {
         let source = with_unix_lines(source.strip_prefix('\u{feff}').unwrap_or(source));
-        let source = without_generation_tags(&source, syntax)?;
+        let source = rewritten(&source, syntax)?;
         let source = Source(Box::into_raw(source.into_boxed_str()));
         // SAFETY: the text lives as long as Program, which never hands out its instructions.
         let text: &'static str = unsafe { &*source.0 };
@@ -59,46 +55,6 @@ fn with_unix_lines(source: &str) -> String {
     source.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// Replaces transformers' {% generation %}, which marks assistant text for training masks and renders its
-/// body. Only the keyword changes: `{%- generation %}` becomes `{%- if true %}`. Counts parts on the way.
-fn without_generation_tags(source: &str, syntax: &SyntaxConfig) -> Result<String, Error> {
-    let mut out = String::with_capacity(source.len());
-    let mut copied = 0;
-    let (mut parts, mut branches) = (0, 0);
-    let mut is_keyword = false; // the next token is the first of a tag
-    for token in tokenize(source, false, syntax.clone()) {
-        let (token, span) = token?;
-        let refuse = |what: String| {
-            let text = format!("line {}: {what}", span.start_line);
-            Err(Error::new(ErrorKind::SyntaxError, text))
-        };
-        let other = match token {
-            Token::Ident("generation") if is_keyword => Some("if true"),
-            Token::Ident("endgeneration") if is_keyword => Some("endif"),
-            _ => None,
-        };
-        if let Some(other) = other {
-            out.push_str(&source[copied..span.start_offset as usize]);
-            out.push_str(other);
-            copied = span.end_offset as usize;
-        }
-        if is_keyword && matches!(token, Token::Ident("elif")) {
-            branches += 1;
-        }
-        is_keyword = matches!(token, Token::BlockStart);
-        let opens = matches!(token, Token::BlockStart | Token::VariableStart | Token::TemplateData(_));
-        parts = if opens { 0 } else { parts + 1 };
-        if parts > MAX_PARTS {
-            return refuse(format!("an expression has more than {MAX_PARTS} parts"));
-        }
-        if branches > MAX_BRANCHES {
-            return refuse(format!("there are more than {MAX_BRANCHES} elif branches"));
-        }
-    }
-    out.push_str(&source[copied..]);
-    Ok(out)
-}
-
 fn filter(name: &'static str, arguments: u16) -> Instruction<'static> {
     const NOT_CACHED: u8 = !0;
     Instruction::ApplyFilter(name, Some(arguments), NOT_CACHED)
@@ -110,6 +66,7 @@ fn replaced(instruction: &Instruction<'static>) -> Vec<Instruction<'static>> {
     vec![match instruction {
         // The formatter pays for the output.
         I::EmitRaw(text) => return vec![I::LoadConst(Value::from(*text)), I::Emit],
+        I::BuildMacro(..) => return vec![instruction.clone(), filter("macro", 1)],
         I::PushLoop(_) => return vec![filter("for", 1), instruction.clone()],
         // A chained comparison, `a < b < c`, and loop.changed() compare whole values.
         I::CompareAndPreserve(_) => return vec![filter("chained", 1), instruction.clone()],

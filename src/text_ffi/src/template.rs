@@ -15,7 +15,9 @@ use serde_json::Value as Json;
 use crate::bounds::{self, Budget, Exceeded};
 use crate::memory::{self, with_reserve};
 use crate::program::Program;
-use crate::{containers, filters, globals, methods, operators, python, texts, Code, Failure};
+use crate::{
+    containers, filters, globals, macros, markup, methods, operators, printf, python, texts, Code, Failure,
+};
 
 const NAME: &str = "chat template";
 /// The variable that passes the clock to strftime_now; templates cannot write this name.
@@ -228,6 +230,9 @@ fn environment() -> Environment<'static> {
     containers::add_to(&mut env);
     filters::add_to(&mut env);
     texts::add_to(&mut env);
+    markup::add_to(&mut env);
+    printf::add_to(&mut env);
+    macros::add_to(&mut env);
     globals::add_to(&mut env);
     env.add_function("raise_exception", raise_exception);
     env.add_function("strftime_now", strftime_now);
