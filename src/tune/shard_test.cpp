@@ -44,12 +44,13 @@ void write(const std::string& path, const std::string& bytes) {
 TEST(Shard, WhatIsWrittenIsReadBack) {
   const TemporaryFolder folder;
   const std::string path = folder.file("s.safetensors");
-  ASSERT_TRUE(write_shard(path, header(), some()).ok());
+  const std::vector<Document> written = some();
+  ASSERT_TRUE(write_shard(path, header(), written).ok());
   const Result<std::vector<Document>> read = read_shard(path, header());
   ASSERT_TRUE(read.ok()) << read.error().message;
   ASSERT_EQ(read->size(), 3U);
   for (std::size_t i = 0; i < 3; ++i) {
-    const Document &a = some()[i], &b = (*read)[i];
+    const Document &a = written[i], &b = (*read)[i];
     EXPECT_EQ(a.tokens, b.tokens);
     EXPECT_EQ(a.prompt_tokens, b.prompt_tokens);
     EXPECT_EQ(a.rows, b.rows);

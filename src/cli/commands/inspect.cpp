@@ -85,6 +85,7 @@ void show(const Inspection& found, Terminal& terminal) {
                                         size(found.step_bytes), size(found.held_bytes))});
   }
   for (const std::string& donor : found.head_donors) rows.push_back({"heads that fit", donor});
+  if (!found.tune.empty()) rows.push_back({"trains a drafter", found.tune});
   if (!found.packed_cache.folder.empty()) {
     rows.push_back(
         {"packed weights", fmt::format("{} file{}, {} in {}", found.packed_cache.files,
@@ -180,6 +181,10 @@ Result<int> run_inspect(const InspectOptions& options, Terminal& terminal) {
   FT_ASSIGN(const std::string folder, packed_weights_folder(options.packed_cache));
   if (!folder.empty()) found.packed_cache = find_packed(folder, model);
   if (!model.mtp_head.usable()) found.head_donors = head_donors(model, options.name());
+  if (!model.mtp_head.usable() && !is_synth_name(options.model) && options.named.empty()) {
+    const Result<std::vector<DraftFolder>> drafters = found_drafters(model.directory);
+    if (drafters.ok() && drafters->empty()) found.tune = "foretoken tune " + model.directory;
+  }
   found.gpu = gpu_fit(model, context, settings);
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");

@@ -32,6 +32,7 @@ struct Inspection {
   std::string gpu;                                       // the same for this machine's GPU; empty: none
   std::string head_state, head_sentence, head_file;
   std::vector<std::string> head_donors;  // sources of a head for it (cli/library/head_donors.h)
+  std::string tune;                      // the command that trains a drafter for it; empty: it has one
   std::string drafter;                   // the drafter of `auto`
   std::string program;                   // the instructions, if requested
   PackedFiles packed_cache;

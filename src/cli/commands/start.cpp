@@ -43,7 +43,8 @@ struct StartOptions {
 constexpr int kLeft = 130;  // Ctrl-C, q or the end of input at a question
 constexpr const char* kModelHelp =
     "Speeds are estimates from the memory's read speed, without a GPU. A verified model passed `foretoken "
-    "verify` here. An MTP head drafts faster than lookup; neither changes an answer.";
+    "verify` here. An MTP head drafts faster than lookup; neither changes an answer. `foretoken tune NAME` "
+    "trains a drafter for a model without one.";
 constexpr const char* kModeHelp = "A guard restores the fans when the server ends, however it ends.";
 constexpr const char* kWhereHelp = "All three talk to the same engine; Ctrl-C ends the server.";
 

@@ -47,15 +47,18 @@ Result<std::vector<std::pair<std::string, double>>> rounds_at_depth(Engine& engi
   return found;
 }
 
+/// It wins if it is the fastest alone, or if `auto` is and it has the most tokens a round.
 void judge(const ComparisonChoice& choice, Comparison& found) {
+  const auto longest = std::ranges::max_element(found.at_depth3, {}, &std::pair<std::string, double>::second);
+  const bool leads = longest != found.at_depth3.end() && longest->first == choice.drafter.name;
   double mine = 0, best = 0;
   std::string best_name;
   for (const DrafterFigures& figures : found.table.drafters) {
     found.identical = found.identical && figures.identical;
     const double speed = figures.speed.tokens_per_second();
-    if (figures.name == choice.drafter.name || figures.name == DrafterKind::kAuto.name()) {
+    if (figures.name == choice.drafter.name || (leads && figures.name == DrafterKind::kAuto.name())) {
       mine = std::max(mine, speed);
-    } else if (speed > best) {
+    } else if (figures.name != DrafterKind::kAuto.name() && speed > best) {
       best = speed, best_name = figures.name;
     }
   }
@@ -68,8 +71,8 @@ void judge(const ComparisonChoice& choice, Comparison& found) {
     found.why = fmt::format("it is kept, and --drafter auto uses it: {}", gain);
   } else {
     found.why = fmt::format(
-        "it is not kept: {}; more --hours may help, and `foretoken graft --head {} --onto "
-        "{} --force` keeps it as it is",
+        "it is not kept: {}; more --hours may help, and `foretoken graft --head {} --onto {} --force` keeps "
+        "it as it is",
         gain, choice.drafter.directory, choice.directory);
   }
 }

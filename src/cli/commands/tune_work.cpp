@@ -31,7 +31,7 @@ constexpr const char* kTuneCapture = "tune";
 constexpr std::size_t kMaxPlanBytes = std::size_t{1} << 20;
 constexpr double kWritingShare = 0.3, kTrainingShare = 0.62;  // of the time; the rest is for comparing
 constexpr double kMeasureS = 12;
-constexpr int kMaxDraftVocabulary = 16384, kRowLength = 512;
+constexpr int kRowLength = 512;
 constexpr double kMaxEpochs = 30;
 
 double passed_since(Clock::time_point start) {
@@ -49,6 +49,12 @@ std::string time_text(double seconds) {
 std::string usual_folder(const std::string& identity) {
   const std::string heads = heads_folder();
   return heads.empty() ? "" : heads.substr(0, heads.rfind('/')) + "/tuned/" + identity;
+}
+
+/// A quarter of the vocabulary, but half of a small one: more of it makes drafts slower and seldom better.
+int draft_vocabulary_of(int vocabulary) {
+  constexpr int kSmall = 16384, kMaxSize = 32000;
+  return vocabulary <= kSmall ? (vocabulary + 1) / 2 : std::min(vocabulary / 4, kMaxSize);
 }
 
 class Work {
@@ -259,10 +265,10 @@ Status Work::make_plan() {
     return {};
   }
   const ModelFacts& facts = loaded_->model.facts;
+  constexpr int kCpuRows = 2, kGpuRows = 16;
   plan_.length = kRowLength;
-  plan_.draft_vocabulary = std::min(facts.vocabulary, kMaxDraftVocabulary);
-  if (facts.vocabulary <= 2 * kMaxDraftVocabulary)
-    plan_.draft_vocabulary = std::min(facts.vocabulary, kMaxDraftVocabulary / 2);
+  plan_.rows = loaded_->backend->name() == "cpu" ? kCpuRows : kGpuRows;
+  plan_.draft_vocabulary = draft_vocabulary_of(facts.vocabulary);
   plan_.threads = options_.model.threads;
   FT_TRY(measure_plan());
   FT_TRY(check_room());

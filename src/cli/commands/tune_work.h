@@ -35,7 +35,7 @@ struct TuneOptions {
 struct TunePlan {
   std::string model, kind, prompts;  // identities
   std::int64_t shards = 0, steps = 0;
-  int rows = 4, length = 0, draft_vocabulary = 0, threads = 0;
+  int rows = 2, length = 0, draft_vocabulary = 0, threads = 0;
   double writing_s = 0, training_s = 0;  // expected
 };
 
