@@ -362,7 +362,8 @@ Command start_command() {
       .setting = false;
   command.flags.add_switch("fresh", options->fresh, "Forget the last choice").setting = false;
   command.flags
-      .add_switch("yes", options->yes, "Ask nothing: use the last choice, else a model of this machine that fits")
+      .add_switch("yes", options->yes,
+                  "Ask nothing: use the last choice, else a model of this machine that fits")
       .setting = false;
   command.flags.add_switch("fetch", options->fetch, "With --yes: fetch a model if this machine has none")
       .setting = false;
