@@ -105,7 +105,7 @@ Status resolve_model_name(const std::string& typed, const StartOptions& options,
   return request.left ? Status() : check_here(name);
 }
 
-/// On a Mac the GPU is asked, which takes its self-test.
+/// On a Mac this makes the GPU's backend, which runs its self-test.
 Room room_here() {
   const std::string gpu = gpu_backend();
   const std::int64_t free = read_machine().free_bytes();
@@ -168,8 +168,8 @@ bool ask_where(Menu& menu, LastStart& choice) {
   return true;
 }
 
-/// On a Mac whose fans ThermalForge moves, and for a server only: whether they turn at maximum while it
-/// answers. False: the user left.
+/// For a server on a Mac whose fans ThermalForge controls: whether they turn at maximum during answers.
+/// False: the user left.
 bool ask_mode(Menu& menu, LastStart& choice) {
   if (choice.where == "chat") return true;
   const Result<ThermalForge> tool = ThermalForge::find();
