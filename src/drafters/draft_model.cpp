@@ -78,7 +78,7 @@ void ModelDrafter::close(int slot) {
   state.seen = 0;
 }
 
-/// Tokens of a prompt are taken in at once, as long as none before them is missing.
+/// Reads tokens of a prompt at once if none before them is missing.
 Status ModelDrafter::observe(int slot_id, std::span<const std::int32_t> tokens, bool prompt) {
   SlotState& slot = slots_[static_cast<std::size_t>(slot_id)];
   const bool whole = slot.timeline->length() + std::ssize(slot.pending) == slot.seen;
@@ -126,7 +126,7 @@ int ModelDrafter::plan(const DraftSlot& slot) {
   return static_cast<int>(std::clamp<std::int64_t>(room, 0, slot.max_depth()));
 }
 
-/// Many rows of a prompt take less than as many passes.
+/// Many rows of a prompt cost less than the same number of passes.
 double ModelDrafter::catch_up(const DraftSlot& slot) const {
   constexpr double kRow = 0.1;  // of a pass
   const SlotState& state = slots_[static_cast<std::size_t>(slot.id)];

@@ -1,5 +1,5 @@
-// Calls into a drafter, which must not harm a round: its exceptions become errors. A lost backend is not a
-// drafter's fault and goes through.
+// Calls into a drafter, which must not harm a round: its exceptions become errors, except BackendLost, which
+// is not the drafter's fault.
 #pragma once
 
 #include <exception>

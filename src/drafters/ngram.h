@@ -46,7 +46,7 @@ class NgramDrafter final : public Drafter {
    public:
     void clear();
     void reserve(std::size_t tokens);
-    /// Takes in the grams that end at `until` or before.
+    /// Adds the grams that end at `until` or before.
     void extend(std::span<const std::int32_t> text, std::size_t until);
     /// The place after the latest occurrence of the gram; 0: there is none.
     std::size_t find(std::span<const std::int32_t> text, const std::int32_t* gram) const;

@@ -91,7 +91,7 @@ int RecallRing::recall(std::span<const std::int32_t> text, std::vector<std::int3
   for (int seen = 0; seen < 4 * kMaxPlaces && count < places.size() && holds(place - 1); ++seen) {
     const int match = match_before(place, text);
     if (match > longest)
-      longest = match, count = 0;  // a longer match says more than any number of shorter ones
+      longest = match, count = 0;  // a longer match counts more than any number of shorter ones
     if (match >= kGram && match == longest) places[count++] = place;
     place = before_[static_cast<std::size_t>(place) % before_.size()];
   }

@@ -30,7 +30,7 @@ class RecallRing {
   explicit RecallRing(std::size_t tokens);
   static std::int64_t bytes_of(std::size_t tokens);
 
-  /// Takes in a text, but for parts of kKnown tokens and more that it has already.
+  /// Adds a text, except parts of kKnown tokens or more that it already has.
   void learn(std::span<const std::int32_t> text);
   /// The continuation that most places agree on, in `out`; returns the length of the match, 0 for none.
   int recall(std::span<const std::int32_t> text, std::vector<std::int32_t>& out, std::size_t most) const;

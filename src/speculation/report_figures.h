@@ -1,4 +1,4 @@
-// What is computed from the reports of speculation (speculation/round.h), wherever they are printed.
+// Figures computed from the reports of speculation (speculation/round.h), for all places that print them.
 #pragma once
 
 #include <vector>

@@ -16,7 +16,7 @@ inline CostModel costs_of(double row, double draft) {
   return costs;
 }
 
-/// Who drafts, as far as a depth depends on it.
+/// The facts about a drafter on which a depth depends.
 class Source final : public Drafter {
  public:
   Source(int number, int (*cost)(int depth)) : cost_(cost) { set_number(number); }

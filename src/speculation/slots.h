@@ -1,6 +1,7 @@
-// Slots: opens, forks and closes the slots of an assembly, and keeps what ended requests teach the next ones.
-// Owner: speculation/decoder.h. Thread: the engine thread. Errors: kInvalid for a prompt that is empty, holds
-// ids outside the vocabulary or leaves no room in the context; kExhausted if no slot or block is free.
+// Slots: opens, forks and closes the slots of an assembly, and keeps the acceptance of ended requests for the
+// next ones. Owner: speculation/decoder.h. Thread: the engine thread. Errors: kInvalid for a prompt that is
+// empty, holds ids outside the vocabulary or leaves no room in the context; kExhausted if no slot or block is
+// free.
 #pragma once
 
 #include <memory>

@@ -5,8 +5,8 @@
 
 namespace ft {
 
-/// Drafts what may come alone, if that is at least as deep as a drafter would go. A request that asked for no
-/// drafts gets none.
+/// Drafts the tokens that the constraint forces, if they are at least as many as a drafter would draft. A
+/// request without drafts gets none.
 bool Round::take_jump_forward(Entry& entry, int allowed) {
   const Slot& slot = *entry.slot;
   DraftSlot& draft = entry.draft;

@@ -104,6 +104,7 @@ class Layouts(DraftersTest):
         report = self.expect_json(0, "run", "--model", str(model), "-p", "Name a river.", "-n", "24", "--temperature",
                                   "0")
         self.assertEqual(report["speculation"]["drafter"], "mtp+eagle3+dflash+lookup")
+        self.assertEqual(self.expect_json(0, "inspect", str(model))["drafter"], "mtp+eagle3+dflash+lookup")
         self.assertEqual(report["token_ids"], self.counts("--drafter", "none")[0])
         found = self.expect(0, "doctor", "--no-probe", "--model", str(model)).stdout.decode()
         self.assertIn(f"the drafter eagle3 of {model}/eagle3 can draft from 2731 of 8192 tokens", found)

@@ -1,5 +1,5 @@
 // `foretoken bench --drafters --html FILE` and `--svg FILE`: the figures of the comparison as one page or
-// one picture that needs nothing else: no script, no request, light and dark as the reader's system has it.
+// one picture. Both are self-contained: no script and no request; light or dark follows the reader's system.
 #pragma once
 
 #include <string>

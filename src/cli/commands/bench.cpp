@@ -202,7 +202,7 @@ void show_quick(const BenchPrompt& prompt, const BenchCase& bench_case, Terminal
 
 void show_summary(const BenchReport& report, Terminal& terminal) {
   const BenchSummary summary = summarise(report);
-  terminal.flush();  // the table before it keeps its columns
+  terminal.flush();  // the earlier table keeps its columns
   terminal.wraps();
   terminal.out(fmt::format("\n{} on {}\n", report.model, report.backend));
   terminal.out(fmt::format("plain {:.1f} tokens/s, speculative {:.1f} tokens/s: ",

@@ -30,23 +30,6 @@ struct ServeCommandOptions {
   ServeOptions serve;
 };
 
-/// After SIGTERM: the answers end, or the grace period does.
-void finish_answers(const server::App& app, Engine& engine, const ServeCommandOptions& options) {
-  const auto note = [&](std::string_view line) {  // not the terminal's: stderr may have no reader any more
-    if (!options.output.quiet) log_plain(line);
-  };
-  note("stopping after running answers finish; press Ctrl-C again to stop at once");
-  const bool all_ended = engine.drain(options.serve.grace_s * 1e3);
-  if (!all_ended) note("some answers exceeded the grace period and were cancelled");
-  constexpr auto kLastBytes = std::chrono::seconds(1);  // from the engine to the sockets
-  const auto end = std::chrono::steady_clock::now() + kLastBytes;
-  while (app.decoding() > 0 && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  constexpr int kLastLinesMs = 500;
-  (void)flush_log(kLastLinesMs);
-}
-
 /// `front`: null for a server without a front.
 Result<int> serve_one(const ServeCommandOptions& options, const BehindFront* front, Terminal& terminal) {
   FT_ASSIGN(server::ServerOptions server_choice, server_options(options.serve, options.output.quiet));
@@ -98,7 +81,12 @@ Result<int> serve_one(const ServeCommandOptions& options, const BehindFront* fro
   }
   terminal.flush();
   interrupt.wait();
-  finish_answers(app, *engine, options);
+  end_answers(options.output.quiet, [&] {
+    const bool all_ended = engine->drain(options.serve.grace_s * 1e3);
+    constexpr auto kLastBytes = std::chrono::seconds(1);  // from the engine to the sockets
+    wait_for_answers(app, kLastBytes);
+    return all_ended;
+  });
   return 0;
 }
 

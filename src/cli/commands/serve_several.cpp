@@ -5,11 +5,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "api/choice.h"
 #include "base/json.h"
-#include "base/log.h"
 #include "base/text_layout.h"
 #include "cli/commands/model_processes.h"
 #include "cli/commands/response_file.h"
@@ -22,7 +20,6 @@ namespace ft::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-using Clock = std::chrono::steady_clock;
 
 /// NAME is another name of the first model, NAME=MODEL of that one.
 Result<std::map<std::string, std::string>> read_aliases(const std::vector<std::string>& values,
@@ -76,7 +73,7 @@ std::string screen(const std::vector<NamedModel>& models, const std::string& url
                                : "unloaded only when another needs their memory";
   const std::string memory = choice.memory_mb > 0
                                  ? fmt::format("up to {} MB for all loaded models", choice.memory_mb)
-                                 : "what is free when the first is loaded";
+                                 : "the memory that is free when the first is loaded";
   const std::string page = ui_asset() != nullptr ? fmt::format("  page      {}/\n", url) : "";
   return fmt::format(
       "foretoken {} serves {} models at {}\n"
@@ -87,13 +84,6 @@ std::string screen(const std::vector<NamedModel>& models, const std::string& url
       "  Anthropic {}         (/v1/messages)\n"
       "  status    foretoken status\n",
       FORETOKEN_VERSION, models.size(), url, fmt::join(names, ", "), memory, idle, page, url, url);
-}
-
-/// Answers that run get the grace period, then some time for their last bytes.
-void finish(server::App& app, int grace_s) {
-  const auto end = Clock::now() + std::chrono::seconds(grace_s);
-  while (app.decoding() > 0 && Clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  if (app.decoding() > 0) log_plain("some answers exceeded the grace period and were cancelled");
 }
 
 }  // namespace
@@ -121,10 +111,7 @@ Result<int> serve_several(const ServeOptions& choice, const OutputOptions& outpu
   }
   terminal.flush();
   interrupt.wait();
-  if (!output.quiet) log_plain("stopping after running answers finish; press Ctrl-C again to stop at once");
-  finish(app, choice.grace_s);
-  constexpr int kLastLinesMs = 500;
-  (void)flush_log(kLastLinesMs);
+  end_answers(output.quiet, [&] { return wait_for_answers(app, std::chrono::seconds(choice.grace_s)); });
   return 0;
 }
 

@@ -45,4 +45,21 @@ void read_keys_again(const ServeOptions& choice, server::Server& server) {
                        keys->operators.size()));
 }
 
+void end_answers(bool quiet, const std::function<bool()>& drain) {
+  const auto note = [&](std::string_view line) {  // not the terminal's: stderr may have no reader any more
+    if (!quiet) log_plain(line);
+  };
+  note("stopping after running answers finish; press Ctrl-C again to stop at once");
+  if (!drain()) note("some answers exceeded the grace period and were cancelled");
+  constexpr int kLastLinesMs = 500;
+  (void)flush_log(kLastLinesMs);
+}
+
+bool wait_for_answers(const server::App& app, std::chrono::milliseconds limit) {
+  constexpr auto kPause = std::chrono::milliseconds(5);
+  const auto end = std::chrono::steady_clock::now() + limit;
+  while (app.decoding() > 0 && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(kPause);
+  return app.decoding() == 0;
+}
+
 }  // namespace ft::cli

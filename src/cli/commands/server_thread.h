@@ -1,7 +1,9 @@
 // The server's side of `serve`, the same for one model and for several: its options from the flags, its
-// thread, and SIGHUP.
+// thread, SIGHUP, and the end after SIGTERM.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <thread>
 
 #include "cli/commands/serving.h"
@@ -13,6 +15,12 @@ namespace ft::cli {
 Result<server::ServerOptions> server_options(const ServeOptions& choice, bool quiet);
 /// At SIGHUP. Files that cannot be read leave the keys as they are.
 void read_keys_again(const ServeOptions& choice, server::Server& server);
+
+/// After SIGTERM: `drain` gives the running answers their grace period and returns false if some were
+/// cancelled. Reports both in the log, unless quiet, and writes the log's last lines.
+void end_answers(bool quiet, const std::function<bool()>& drain);
+/// Waits until no answer is being sent. False: `limit` passed before.
+bool wait_for_answers(const server::App& app, std::chrono::milliseconds limit);
 
 /// Runs the server; stops and joins it at the end of its life.
 class ServerThread {

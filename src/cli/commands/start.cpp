@@ -106,7 +106,7 @@ Status resolve_model_name(const std::string& typed, const StartOptions& options,
   return request.left ? Status() : check_here(name);
 }
 
-/// On a Mac the GPU is asked, which takes its self-test.
+/// On a Mac this makes the GPU's backend, which runs its self-test.
 Room room_here() {
   const std::string gpu = gpu_backend();
   const std::int64_t free = read_machine().free_bytes();
@@ -169,8 +169,8 @@ bool ask_where(Menu& menu, LastStart& choice) {
   return true;
 }
 
-/// On a Mac whose fans ThermalForge moves, and for a server only: whether they turn at maximum while it
-/// answers. False: the user left.
+/// For a server on a Mac whose fans ThermalForge controls: whether they turn at maximum during answers.
+/// False: the user left.
 bool ask_mode(Menu& menu, LastStart& choice) {
   if (choice.where == "chat") return true;
   const Result<ThermalForge> tool = ThermalForge::find();
@@ -363,7 +363,8 @@ Command start_command() {
       .setting = false;
   command.flags.add_switch("fresh", options->fresh, "Forget the last choice").setting = false;
   command.flags
-      .add_switch("yes", options->yes, "Ask nothing: use the last choice, else the first model of the menu")
+      .add_switch("yes", options->yes,
+                  "Ask nothing: use the last choice, else a model of this machine that fits")
       .setting = false;
   command.flags.add_switch("fetch", options->fetch, "With --yes: fetch a model if this machine has none")
       .setting = false;

@@ -23,7 +23,7 @@ constexpr int kMinMenuColumns = 20;
 constexpr char kEarlyEnd = 0;  // a Ctrl-D typed before the terminal was in this mode
 constexpr char kControlC = 3, kControlD = 4, kEscape = 27, kBackspace = 8, kDelete = 127;
 
-/// Keys arrive one by one and unseen while it lives.
+/// While it lives, keys arrive one by one and are not echoed.
 class RawInput {
  public:
   RawInput() {
@@ -150,8 +150,8 @@ bool Menu::can_ask(const Terminal& terminal) {
   return ::isatty(STDIN_FILENO) == 1 && terminal.err_is_terminal();
 }
 
-/// One line of the terminal: a longer one would wrap and spoil the next drawing. It ends after a phrase, or
-/// after a word.
+/// Cuts the text to one line of the terminal, because a longer one would wrap and spoil the next drawing. The
+/// line ends after a phrase, or after a word.
 std::string Menu::cut(const std::string& text) const {
   const auto room = static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinMenuColumns));
   if (text_width(text) <= room) return text;

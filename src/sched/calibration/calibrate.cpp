@@ -21,8 +21,8 @@ struct Plan {
   const std::function<double()>& now_ms;
 };
 
-/// A sequence that n-gram lookup can always continue. Equal tokens would go to the same experts, so that rows
-/// seemed to cost little; a mixture of experts repeats a few different ones.
+/// A sequence that n-gram lookup can always continue. Equal tokens would go to the same experts, and rows
+/// would seem to cost little, so a mixture of experts repeats a few different tokens.
 class Periodic {
  public:
   explicit Periodic(const ModelFacts& facts) : step_(facts.experts > 0 ? facts.vocabulary / kPeriod : 0) {}
@@ -66,7 +66,7 @@ void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
   bool lasts = plan.now_ms() - start > kLongMs;
   double fastest_ms = kLongMs;
   const auto round_at = [&](int depth) {
-    only->tokens.back() = sequence.at(only->tokens.size() - 1);  // periodic whatever the model says
+    only->tokens.back() = sequence.at(only->tokens.size() - 1);  // periodic for every output of the model
     only->policy = DepthPolicy(depth);
     return decoder.round({&only, 1});
   };

@@ -45,7 +45,7 @@ class Trial {
 
  private:
   void round(int depth) {
-    slot_->tokens.back() = 0;  // the same text whatever the model says
+    slot_->tokens.back() = 0;  // the same text for every output of the model
     slot_->policy = DepthPolicy(depth);
     Slot* only = slot_.get();
     decoder_.round({&only, 1});
