@@ -1,6 +1,5 @@
 // A step of the CPU backend allocates nothing.
 #include <gtest/gtest.h>
-
 #include <thread>
 
 #include "backends/registry.h"
