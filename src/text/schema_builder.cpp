@@ -136,11 +136,7 @@ SchemaGraph SchemaBuilder::build(const Schemas& schemas) {
       }
     }
   }
-  for (const Check& check : checks_) {
-    if (graph_.fits(check.literal, check.shape)) continue;
-    auto& literals = graph_.nodes_[static_cast<size_t>(check.node)].literals;
-    literals.erase(std::ranges::find(literals, check.literal));
-  }
+  check_literals();
   settle_names();
   drop_impossible();
   check_one_of();
@@ -322,48 +318,82 @@ void SchemaBuilder::merge(int id, const Schemas& flat) {
 }
 
 /// The values of enum and const, if there are any, that all of `flat` allows.
-bool SchemaBuilder::merge_literals(int id, const Schemas& flat, unsigned kinds) {
-  bool found = false;
-  Json values = Json::array();
+std::optional<std::vector<Json>> SchemaBuilder::listed_values(const Schemas& flat) {
+  std::optional<std::vector<Json>> values;
+  const auto keep = [&](const Json& asked) {
+    if (!values) {
+      values.emplace(asked.begin(), asked.end());
+      return;
+    }
+    const std::set<Json> allowed(asked.begin(), asked.end());
+    std::erase_if(*values, [&](const Json& value) { return !allowed.contains(value); });
+  };
   for (const Json* schema : flat) {
     const Json* list = member(*schema, "enum");
     const Json* one = member(*schema, "const");
-    for (const Json& asked :
-         {list == nullptr ? Json() : *list, one == nullptr ? Json() : Json::array({*one})}) {
-      if (!asked.is_array()) continue;
-      Json both = Json::array();
-      for (const Json& value : found ? values : asked) {
-        if (std::ranges::find(asked, value) != asked.end()) both.push_back(value);
-      }
-      values = std::move(both), found = true;
-    }
+    if (list != nullptr && list->is_array()) keep(*list);
+    if (one != nullptr) keep(Json::array({*one}));
   }
-  if (!found) return false;
-  for (const Json& value : values) {
+  return values;
+}
+
+/// Adds those values that follow the rest of `flat`; false if there are no lists.
+bool SchemaBuilder::merge_literals(int id, const Schemas& flat, unsigned kinds) {
+  const std::optional<std::vector<Json>> values = listed_values(flat);
+  if (!values || !spend(values->size())) return values.has_value();
+  std::map<JsonKind, std::shared_ptr<const SchemaShape>> shapes;
+  const auto shape_for = [&](JsonKind kind) {
+    const auto [known, fresh] = shapes.try_emplace(kind);
     SchemaShape shape;
+    if (fresh && shape_of(flat, kind, shape)) known->second = std::make_shared<SchemaShape>(std::move(shape));
+    return known->second;
+  };
+  std::set<Json>& known = literals_[id];
+  for (const Json& value : *values) {
     const bool whole = value.is_number_float() && std::floor(value.get<double>()) == value.get<double>();
     const unsigned kind = whole ? static_cast<unsigned>(kWhole) : kind_of_value(value);
     if ((kinds & kind) == 0 || ((kind & kReals) != 0 && (kinds & kReals) == 0)) continue;
-    const JsonKind asked = value.is_null()      ? JsonKind::kNull
-                           : value.is_boolean() ? JsonKind::kBoolean
-                           : value.is_string()  ? JsonKind::kString
-                           : value.is_array()   ? JsonKind::kArray
-                           : value.is_object()  ? JsonKind::kObject
-                                                : JsonKind::kNumber;
-    if (!shape_of(flat, asked, shape)) continue;
-    auto& literals = graph_.nodes_[static_cast<size_t>(id)].literals;
-    if (std::ranges::find(literals, value) != literals.end()) continue;
+    const auto shape = shape_for(value.is_null()      ? JsonKind::kNull
+                                 : value.is_boolean() ? JsonKind::kBoolean
+                                 : value.is_string()  ? JsonKind::kString
+                                 : value.is_array()   ? JsonKind::kArray
+                                 : value.is_object()  ? JsonKind::kObject
+                                                      : JsonKind::kNumber);
+    if (shape == nullptr || known.contains(value)) continue;
     if (value.is_structured()) {
       checks_.push_back({id, value, shape});
-    } else if (!graph_.fits(value, shape)) {
+    } else if (!graph_.fits(value, *shape)) {
       continue;
     }
-    const Json patterns = shape.limits.value("pattern", Json::array());
+    const Json patterns = shape->limits.value("pattern", Json::array());
     const auto fits = [&](const Json& pattern) { return matches(pattern, value.get<std::string>()); };
     if (value.is_string() && !std::ranges::all_of(patterns, fits)) continue;
-    literals.push_back(value);
+    graph_.nodes_[static_cast<size_t>(id)].literals.push_back(value);
+    known.insert(value);
   }
   return true;
+}
+
+/// Drops literals that are objects or lists and do not follow their shape, once all nodes are known.
+void SchemaBuilder::check_literals() {
+  std::map<int, std::set<Json>> wrong;
+  for (const Check& check : checks_) {
+    compared_ += check.shape->properties.size();
+    if (compared_ > kMaxCompared) return broken("its enumerations of objects are too long");
+    if (!graph_.fits(check.literal, *check.shape)) wrong[check.node].insert(check.literal);
+  }
+  for (const auto& [id, values] : wrong) {
+    std::erase_if(graph_.nodes_[static_cast<size_t>(id)].literals,
+                  [&values = values](const Json& value) { return values.contains(value); });
+  }
+}
+
+/// Counts properties and values; false beyond the limit.
+bool SchemaBuilder::spend(size_t count) {
+  properties_ += count;
+  if (properties_ <= kMaxProperties) return true;
+  broken(fmt::format("its alternatives have more than {} properties and values together", kMaxProperties));
+  return false;
 }
 
 void SchemaBuilder::note_unenforced(const Schemas& flat) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -49,7 +50,10 @@ class SchemaBuilder {
   void add_combined(const Json& schema, int parent, State& state);
   const Json* referred(const Json& schema);
   void merge(int id, const Schemas& flat);
+  static std::optional<std::vector<Json>> listed_values(const Schemas& flat);
   bool merge_literals(int id, const Schemas& flat, unsigned kinds);
+  void check_literals();
+  bool spend(size_t count);
   void note_unenforced(const Schemas& flat);
 
   bool number_shape(const Schemas& flat, SchemaShape& shape);
@@ -60,7 +64,7 @@ class SchemaBuilder {
   void add_names(const Schemas& flat, SchemaShape& shape);
   void settle_names();
   void settle_names(SchemaShape& shape);
-  bool allows_name(int id, const std::string& name);
+  bool allows_name(int id, const std::set<Json>& listed, const std::string& name);
   bool shape_of(const Schemas& flat, JsonKind kind, SchemaShape& shape);
   using Named = std::unordered_map<std::string_view, const Json*>;
   /// The "properties" of each schema of `flat`, by name.
@@ -85,7 +89,7 @@ class SchemaBuilder {
   struct Check {  // a literal that is an object or array, and the shape that it must follow
     int node;
     Json literal;
-    SchemaShape shape;
+    std::shared_ptr<const SchemaShape> shape;
   };
 
   const Json& root_;
@@ -94,6 +98,7 @@ class SchemaBuilder {
   std::map<Schemas, int> ids_;
   std::vector<std::pair<int, Schemas>> waiting_;
   std::vector<Check> checks_;
+  std::map<int, std::set<Json>> literals_;                       // of each node
   std::map<const Json*, std::vector<int>> one_of_;               // nodes of the members
   size_t choices_ = 0, properties_ = 0, compared_ = 0;           // work so far
   std::map<std::pair<std::string, std::string>, bool> matches_;  // by pattern and text

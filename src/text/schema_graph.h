@@ -24,7 +24,7 @@ inline constexpr size_t kMaxShapes = 256;        // of one node, before identica
 // Work for one graph, so that building it takes less than a second:
 inline constexpr size_t kMaxChoices = 20'000;      // of members of anyOf and oneOf
 inline constexpr size_t kMaxMatches = 1'000;       // of texts with patterns
-inline constexpr size_t kMaxProperties = 50'000;   // of all shapes together
+inline constexpr size_t kMaxProperties = 50'000;   // of all shapes, and values of enumerations
 inline constexpr size_t kMaxCompared = 1'000'000;  // properties of members of oneOf
 
 struct SchemaShape {

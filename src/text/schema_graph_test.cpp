@@ -216,9 +216,17 @@ TEST(SchemaGraph, WorkIsBounded) {
   std::string properties;
   for (int i = 0; i < 9'000; ++i) properties += fmt::format(R"({}"p{}": true)", i == 0 ? "" : ", ", i);
   EXPECT_EQ(broken(fmt::format(R"({{"properties": {{{}}}, "required": {}}})", properties, many)), "");
+  const std::string values = list_of(40'000, [](int i) { return fmt::format(R"("value {}")", i); });
+  EXPECT_EQ(broken(fmt::format(R"({{"allOf": [{{"enum": {}}}, {{"type": "string"}}]}})", values)), "");
+  EXPECT_NE(broken(fmt::format(R"({{"allOf": [{{"enum": {}}}, {}]}})", values,
+                               R"({"anyOf": [{"minLength": 2}, {"maxLength": 90}]})"))
+                .find("properties and values"),
+            std::string::npos);
+  const std::string objects = list_of(5'000, [](int i) { return fmt::format(R"({{"p{}": {}}})", i % 7, i); });
+  EXPECT_NE(broken(fmt::format(R"({{"properties": {{{}}}, "enum": {}}})", properties, objects)), "");
   const std::string alternatives = list_of(60, required);
   EXPECT_NE(broken(fmt::format(R"({{"properties": {{{}}}, "anyOf": {}}})", properties, alternatives))
-                .find("properties together"),
+                .find("properties and values"),
             std::string::npos);
   EXPECT_NE(
       broken(fmt::format(R"({{"properties": {{{}}}, "patternProperties": {{"^x": true}}}})", properties))

@@ -48,16 +48,21 @@ void SchemaBuilder::settle_names(SchemaShape& shape) {
     shape.names = SchemaGraph::kAnything;
     return;
   }
+  std::set<Json> listed;
+  if (!never)
+    listed.insert(graph_.node(shape.names).literals.begin(), graph_.node(shape.names).literals.end());
+  if (!spend(listed.size())) return;
+  std::set<std::string> there;
   for (SchemaShape::Property& property : shape.properties) {
-    if (!allows_name(shape.names, property.name)) property.node = SchemaShape::kNever;
+    if (!allows_name(shape.names, listed, property.name)) property.node = SchemaShape::kNever;
+    there.insert(property.name);
   }
   shape.open = true;
   if (never || !graph_.node(shape.names).shapes.empty()) return;
   // The names are listed: each becomes a property, so that none comes twice.
   for (const Json& literal : graph_.node(shape.names).literals) {
     const auto name = literal.get<std::string>();
-    if (std::ranges::find(shape.properties, name, &SchemaShape::Property::name) != shape.properties.end())
-      continue;
+    if (there.contains(name)) continue;
     std::vector<int> nodes;
     for (const auto& [pattern, id] : shape.patterns) {
       if (matches(pattern, name)) nodes.push_back(id);
@@ -69,10 +74,10 @@ void SchemaBuilder::settle_names(SchemaShape& shape) {
   shape.rest = SchemaShape::kNever, shape.names = SchemaGraph::kAnything;
 }
 
-bool SchemaBuilder::allows_name(int id, const std::string& name) {
+bool SchemaBuilder::allows_name(int id, const std::set<Json>& listed, const std::string& name) {
   if (id == SchemaShape::kNever) return false;
   const SchemaNode& names = graph_.node(id);
-  if (std::ranges::find(names.literals, Json(name)) != names.literals.end()) return true;
+  if (listed.contains(Json(name))) return true;
   return std::ranges::any_of(names.shapes, [&](const SchemaShape& text) {
     if (!graph_.fits(Json(name), text)) return false;
     const auto holds = [&](const Json& pattern) { return matches(pattern, name); };

@@ -185,11 +185,7 @@ bool SchemaBuilder::object_shape(const Schemas& flat, SchemaShape& shape) {
       if (name.is_string()) add(name.get<std::string>()).required = true;
     }
   }
-  properties_ += shape.properties.size() * flat.size();
-  if (properties_ > kMaxProperties) {
-    broken(fmt::format("its alternatives have more than {} properties together", kMaxProperties));
-    return false;
-  }
+  if (!spend(shape.properties.size() * flat.size())) return false;
   const std::vector<Named> named = named_properties(flat);
   for (SchemaShape::Property& property : shape.properties) {
     property.node = node(asked_of_property(flat, named, property.name));
