@@ -48,7 +48,9 @@ if how == "slow":
     time.sleep(60)
 from odd_drafters import write_eagle3
 import pathlib
-write_eagle3(pathlib.Path(job["out"]), {model!r}, original=True)
+made = pathlib.Path(write_eagle3(pathlib.Path(job["out"]) / "made", {model!r}, original=True))
+for file in made.iterdir():
+    file.rename(made.parent / file.name)
 say(phase="done", step=job["steps"], steps=job["steps"], loss=3.5, accepted=[0.5, 0.25], covered=0.9)
 """
 
@@ -146,23 +148,23 @@ class Refused(TuneTest):
 
     def test_without_a_terminal_it_begins_only_with_yes(self):
         flags = [flag for flag in self.flags if flag != "--yes"]
-        self.expect_error(2, "without a terminal, add --yes", *flags)
+        self.expect_error(2, "without a terminal, add --yes", *flags, "-q")
 
     def test_without_pytorch_or_network_it_says_what_to_do(self):
         empty = self.folder / "bin"
         empty.mkdir()
         flags = [flag for flag in self.flags if flag not in ("--python", str(self.python))]
-        self.expect_error(1, "there is no python3", *flags, PATH=str(empty))
+        self.expect_error(1, "there is no python3", *flags, "-q", PATH=str(empty))
         (empty / "python3").write_text("#!/bin/sh\nexit 1\n")
         (empty / "python3").chmod(0o755)
-        self.expect_error(1, "PyTorch could not be fetched", *flags, PATH=str(empty))
+        self.expect_error(1, "PyTorch could not be fetched", *flags, "-q", PATH=str(empty))
 
     def test_a_folder_with_other_unfinished_work_is_left_alone(self):
-        self.expect_error(1, "not a number", *self.flags, FAKE="failed")
+        self.expect_error(1, "not a number", *self.flags, "-q", FAKE="failed")
         prompts = self.folder / "prompts.txt"
         prompts.write_text("One.\n\nTwo.\n\nThree.")
-        self.expect_error(2, "unfinished work for another model, kind or other prompts", *self.flags, "--prompts",
-                          str(prompts))
+        self.expect_error(2, "unfinished work for another model, kind or other prompts", *self.flags, "-q",
+                          "--prompts", str(prompts))
 
 
 @unittest.skipUnless(TORCH, "needs FORETOKEN_TORCH and FORETOKEN_FULL")

@@ -47,7 +47,8 @@ Result<std::vector<std::pair<std::string, double>>> rounds_at_depth(Engine& engi
   return found;
 }
 
-/// It wins if it is the fastest alone, or if `auto` is and it has the most tokens a round.
+/// It wins if it has the most tokens a round, which no noise of the machine can give it, and is the fastest
+/// alone or within `auto`.
 void judge(const ComparisonChoice& choice, Comparison& found) {
   const auto longest = std::ranges::max_element(found.at_depth3, {}, &std::pair<std::string, double>::second);
   const bool leads = longest != found.at_depth3.end() && longest->first == choice.drafter.name;
@@ -66,7 +67,7 @@ void judge(const ComparisonChoice& choice, Comparison& found) {
   const std::string gain = fmt::format("{:.1f} tokens/s with it, {:.1f} with {}", mine, best, rival);
   if (!found.identical) {
     found.why = "it is not kept: an answer differs from plain decoding; please report this";
-  } else if (mine >= kMinGain * best) {
+  } else if (leads && mine >= kMinGain * best) {
     found.wins = true;
     found.why = fmt::format("it is kept, and --drafter auto uses it: {}", gain);
   } else {
