@@ -52,7 +52,8 @@ class Models(LibraryTest):
         models = json.loads((ROOT / "src/cli/library/catalogue.json").read_text())["models"]
         for model in {model["family"]: model for model in reversed(models)}.values():
             with self.subTest(model["name"]):
-                shape = self.json("inspect", f"synth:{model['shape']}?bits=4", "--context", "8192")
+                bits = 4 if model["bytes"] else 16
+                shape = self.json("inspect", f"synth:{model['shape']}?bits={bits}", "--context", "8192")
                 state = model["memory_8k"] - (model["bytes"] or shape["memory"]["weight_bytes"])
                 self.assertAlmostEqual(state / shape["memory"]["state_bytes"], 1, delta=0.1)
 
