@@ -25,12 +25,19 @@ bool needs_rules(const SchemaShape& shape) {
   });
 }
 
+/// True if a schema in it may ask something of names, which the library does not know.
+bool names_properties(const Json& schema) {
+  if (!schema.is_structured()) return false;
+  return (schema.is_object() && schema.contains("propertyNames")) ||
+         std::ranges::any_of(schema, names_properties);
+}
+
 }  // namespace
 
 Result<std::optional<std::string>> counted_schema_rule(const Json& schema, SchemaRule rule,
                                                        const std::string& prefix, std::string& lark) {
   const SchemaGraph graph = SchemaGraph::build(schema, false);
-  bool needed = false;
+  bool needed = names_properties(schema);
   for (size_t id = 0; id < graph.size(); ++id) {
     needed = needed || std::ranges::any_of(graph.node(static_cast<int>(id)).shapes, needs_rules);
   }
