@@ -58,8 +58,8 @@ fn entity(text: &str) -> Result<Option<(String, usize)>, Error> {
         return Ok(Some((found.to_string(), length + usize::from(text[length..].starts_with(';')))));
     }
     for (name, found) in ENTITIES {
-        if text.starts_with(name) {
-            let more = usize::from(text[name.len()..].starts_with(';'));
+        if let Some(rest) = text.strip_prefix(name) {
+            let more = usize::from(rest.starts_with(';'));
             return Ok(Some((found.to_string(), name.len() + more)));
         }
     }
