@@ -157,7 +157,7 @@ std::int64_t shared(const Tokens& prompt, const std::vector<Tokens>& earlier) {
 }
 
 /// The share from the cache of the tokens that a prompt shares with any earlier prompt or answer: the least
-/// of all turns after the first, and that of the turn with another date.
+/// share of all turns after the first, and the share of the turn with another date.
 struct Shares {
   double least = 1, date = 1;
   std::int64_t longest = 0;

@@ -1,4 +1,4 @@
-// The snapshots that a caller is told of, gets and clears: those of its key.
+// A caller sees, uses and clears the snapshots of its key only.
 #include "prefix_cache/cache_owner.h"
 
 #include "prefix_cache/prefix_cache.h"

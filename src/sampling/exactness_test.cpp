@@ -86,7 +86,7 @@ class Toy {
     }
   }
 
-  /// A row and its past. `seen` is prompt and output; `drafts` are those of this step before the row.
+  /// A row and its past. `seen`: prompt and output. `drafts`: the drafts before the row in this step.
   struct Row {
     std::array<float, kVocabulary> logits;
     std::array<std::uint32_t, 1> mask;

@@ -45,20 +45,9 @@ bool names_prompt(const PromptOptions& prompt) {
   return prompt.text || prompt.file || prompt.messages || prompt.has_ids;
 }
 
-/// Prompts of a file: paragraphs with an empty line between two.
 Result<std::vector<std::string>> read_prompts(const std::string& path) {
   FT_ASSIGN(std::string text, read_text_file(path, kMaxPromptsBytes));
-  std::erase(text, '\r');
-  std::vector<std::string> prompts;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find("\n\n", at), text.size());
-    const std::size_t first = text.find_first_not_of('\n', at);
-    if (first < end) prompts.push_back(text.substr(first, end - first));
-    at = end + 2;
-  }
-  for (std::string& prompt : prompts) {
-    while (prompt.ends_with('\n')) prompt.pop_back();
-  }
+  std::vector<std::string> prompts = paragraphs(std::move(text));
   if (prompts.empty()) return Error{Code::kInvalid, path + ": has no prompt; write one a paragraph"};
   return prompts;
 }

@@ -1,5 +1,6 @@
 #include "cli/commands/prompt.h"
 
+#include <algorithm>
 #include <chrono>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -125,6 +126,21 @@ Result<Prompt> user_prompt(const std::string& text, const std::string& system, c
     messages.back().images.push_back(std::move(uri));
   }
   return render_prompt(messages_json(messages), tools, think, loaded);
+}
+
+std::vector<std::string> paragraphs(std::string text) {
+  std::erase(text, '\r');
+  std::vector<std::string> prompts;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find("\n\n", at), text.size());
+    const std::size_t first = text.find_first_not_of('\n', at);
+    if (first < end) prompts.push_back(text.substr(first, end - first));
+    at = end + 2;
+  }
+  for (std::string& prompt : prompts) {
+    while (prompt.ends_with('\n')) prompt.pop_back();
+  }
+  return prompts;
 }
 
 Result<Prompt> make_prompt(const PromptOptions& choice, const LoadedModel& loaded) {

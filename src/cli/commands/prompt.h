@@ -32,6 +32,8 @@ Result<Prompt> user_prompt(const std::string& text, const std::string& system, c
 /// A conversation as JSON, with images as data URIs or names of files.
 Result<Prompt> render_prompt(const std::string& messages, const std::string& tools, std::optional<bool> think,
                              const LoadedModel& loaded);
+/// The prompts of a file's text: paragraphs with an empty line between two, without line ends around them.
+std::vector<std::string> paragraphs(std::string text);
 /// Text without a template.
 Result<Prompt> raw_prompt(const std::string& text, const Tokenizer& tokenizer);
 

@@ -24,18 +24,6 @@ constexpr int kTurnTokens = 96;            // of a user turn that the model make
 constexpr std::uint64_t kHeldOutSeed = 77, kTrainingSeed = 1;
 constexpr std::int64_t kRenderedAt = 1'767'225'600;  // for templates with a date: the same text on any day
 
-std::vector<std::string> paragraphs(std::string text) {
-  std::erase(text, '\r');
-  std::vector<std::string> found;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::size_t end = std::min(text.find("\n\n", at), text.size());
-    const std::size_t first = text.find_first_not_of('\n', at);
-    if (first < end) found.push_back(text.substr(first, end - first));
-    at = end + 2;
-  }
-  return found;
-}
-
 /// Pieces of a text that end at the end of a line.
 void add_pieces(const std::string& text, std::vector<std::string>& pieces) {
   for (std::size_t at = 0; at < text.size() && pieces.size() < kMaxGiven;) {

@@ -25,7 +25,7 @@ class TunePrompts {
   static Result<std::unique_ptr<TunePrompts>> make(const std::string& path, const LoadedModel& loaded,
                                                    const TuneLengths& lengths);
 
-  /// Of the prompts and of how they are asked: other prompts give other data.
+  /// Identifies the prompts and how they are asked, because other prompts give other data.
   const std::string& identity() const { return identity_; }
   tune::NextAsk next() const;
   /// Prompts that the training never sees.

@@ -231,7 +231,7 @@ Json plan_json(const TunePlan& plan) {
               {"training_s", plan.training_s}};
 }
 
-/// Nothing: there is no plan. kInvalid for the plan of other work.
+/// The plan of earlier work, if there is one. kInvalid if that work had another model, kind or prompts.
 Result<std::optional<TunePlan>> read_plan(const std::string& path, const TunePlan& wanted) {
   std::error_code ignored;
   if (!fs::exists(path, ignored)) return std::optional<TunePlan>();

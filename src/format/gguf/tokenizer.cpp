@@ -165,7 +165,7 @@ json post_processor(const std::optional<std::string>& bos, std::int64_t id, bool
 /// The parts of the metadata that a tokenizer is made of, checked against each other.
 struct Vocabulary {
   const Texts* tokens = nullptr;
-  const Texts* merges = nullptr;  // null: those of the scores
+  const Texts* merges = nullptr;  // null: they follow from the scores
   const std::vector<double>* scores = nullptr;
   const std::vector<std::int64_t>* kinds = nullptr;
   const Splitting* splitting = nullptr;
