@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "base/utf8.h"
+
 namespace ft {
 namespace {
 
 constexpr std::size_t kGap = 2;       // between columns of a table
 constexpr std::size_t kMinName = 12;  // columns of a name that is shortened
 constexpr std::string_view kCutOff = "...";
-
-bool begins_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
 
 std::vector<std::size_t> widths_of(const std::vector<std::vector<std::string>>& rows) {
   std::vector<std::size_t> widths;
@@ -68,7 +68,7 @@ std::size_t text_width(std::string_view text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     if (text.substr(at).starts_with("\x1b[")) {
       at = std::min(text.find('m', at), text.size());
-    } else if (begins_character(text[at])) {
+    } else if (utf8_begins(text[at])) {
       ++width;
     }
   }
@@ -94,7 +94,7 @@ std::string shortened(const std::string& text, std::size_t columns) {
   const auto byte_of = [&](std::size_t character) {
     std::size_t at = 0;
     for (std::size_t seen = 0; at < text.size(); ++at) {
-      if (begins_character(text[at]) && seen++ == character) break;
+      if (utf8_begins(text[at]) && seen++ == character) break;
     }
     return at;
   };

@@ -1,5 +1,6 @@
 #include "base/utf8.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace ft {
@@ -48,6 +49,10 @@ Step next_step(std::string_view text) {
 
 }  // namespace
 
+std::size_t utf8_count(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, utf8_begins));
+}
+
 bool utf8_valid(std::string_view text) {
   while (!text.empty()) {
     const Step step = next_step(text);
@@ -62,7 +67,7 @@ std::size_t utf8_complete_prefix(std::string_view text) {
   // a continuation byte.
   for (std::size_t back = 1; back <= 3 && back <= text.size(); ++back) {
     const std::size_t at = text.size() - back;
-    if ((static_cast<std::uint8_t>(text[at]) & 0xC0) == 0x80) continue;
+    if (!utf8_begins(text[at])) continue;
     return next_step(text.substr(at)).kind == Step::Kind::kUnfinished ? at : text.size();
   }
   return text.size();

@@ -10,6 +10,12 @@
 
 namespace ft {
 
+/// True for a byte that is not a continuation byte, so in well-formed text for the first byte of a character.
+constexpr bool utf8_begins(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U; }
+
+/// The number of characters of well-formed text, in one pass.
+std::size_t utf8_count(std::string_view text);
+
 /// True iff all of `text` is well-formed UTF-8: no overlong form, no surrogate, nothing above U+10FFFF.
 bool utf8_valid(std::string_view text);
 

@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/utf8.h"
+
 namespace ft {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-size_t characters(std::string_view text) {
-  return static_cast<size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-}
 
 bool is_whole(const Json& value) {
   if (value.is_number_integer()) return true;
@@ -91,7 +88,7 @@ bool SchemaGraph::fits(const Json& value, const SchemaShape& shape, Known& known
   if (!is_kind(value, shape.kind)) return false;
   if (value.is_number()) return within(value, shape.limits);
   const auto counted = [&](size_t count) { return count >= shape.min && count <= shape.max; };
-  if (value.is_string()) return counted(characters(value.get_ref<const std::string&>()));
+  if (value.is_string()) return counted(utf8_count(value.get_ref<const std::string&>()));
   if (value.is_array()) {
     for (size_t i = 0; i < value.size(); ++i) {
       if (!fits(value[i], i < shape.prefix.size() ? shape.prefix[i] : shape.rest, known)) return false;

@@ -21,13 +21,6 @@ std::string legacy_token(std::int32_t token, const Tokenizer& tokenizer) {
   return text;
 }
 
-/// The number of characters that start in these bytes.
-std::size_t characters_in(std::string_view bytes) {
-  return static_cast<std::size_t>(std::count_if(bytes.begin(), bytes.end(), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U;
-  }));
-}
-
 /// Tokens with log-probabilities: the prompt, the answer, and the end token (without text) if there was one.
 /// Harnesses expect one entry per generated token.
 std::size_t scored_count(const Choice& choice) {
@@ -70,7 +63,7 @@ Json CompletionsWriter::logprobs(std::size_t index, Shown& shown) const {
     const std::string text = legacy_token(token.id, *model_info_.tokenizer);
     tokens.push_back(text);
     offsets.push_back(shown.characters);
-    shown.characters += characters_in(model_info_.tokenizer->token_bytes(token.id));
+    shown.characters += utf8_count(model_info_.tokenizer->token_bytes(token.id));
     if (!token.logprobs) {  // the first token of the prompt
       chosen.push_back(nullptr), tops.push_back(nullptr);
       continue;
@@ -108,7 +101,7 @@ void CompletionsWriter::echo(std::size_t index, std::string& out) {
   if (echoes_.empty() || std::exchange(shown.echoed, true)) return;
   const std::string& text = echoes_[index / each_];
   frame(index, text, Json(), out);
-  if (!scores_) shown.characters = characters_in(text);
+  if (!scores_) shown.characters = utf8_count(text);
 }
 
 void CompletionsWriter::begin(std::string& out) {
@@ -170,7 +163,7 @@ HttpResponse CompletionsWriter::reply() {
                {"logprobs", nullptr},
                {"finish_reason", finish_name(choice.finish)}};
     Shown shown;
-    if (!scores_) shown.characters = characters_in(echoed);
+    if (!scores_) shown.characters = utf8_count(echoed);
     if (logprobs_) entry["logprobs"] = logprobs(i, shown);
     json["choices"].push_back(std::move(entry));
   }

@@ -5,6 +5,7 @@
 
 #include "base/quantile.h"
 #include "base/text_layout.h"
+#include "base/utf8.h"
 #include "speculation/report_figures.h"
 
 namespace ft::cli {
@@ -190,10 +191,7 @@ class Typesetter {
   std::string shapes;
 
  private:
-  static int letters(std::string_view text) {
-    return static_cast<int>(
-        std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
-  }
+  static int letters(std::string_view text) { return static_cast<int>(utf8_count(text)); }
   void part(std::string_view text, std::string_view css) {
     const int count = letters(text);
     if (count == 0) return;

@@ -30,7 +30,7 @@ void add_pieces(const std::string& text, std::vector<std::string>& pieces) {
     std::size_t end = std::min(at + kPieceBytes, text.size());
     if (const std::size_t line = text.rfind('\n', end); end < text.size() && line != text.npos && line > at)
       end = line + 1;
-    while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) ++end;
+    while (end < text.size() && !utf8_begins(text[end])) ++end;
     pieces.push_back(text.substr(at, end - at));
     at = end;
   }

@@ -15,6 +15,7 @@
 
 #include "base/system.h"
 #include "base/text_layout.h"
+#include "base/utf8.h"
 
 namespace ft::cli {
 namespace {
@@ -161,7 +162,7 @@ std::string Menu::cut(const std::string& text) const {
                              (text.substr(at, 2) == "  " || std::strchr(",;:", text[at - 1]) != nullptr);
     if (text[at] == ' ') word = at;
     if (ends_phrase && width >= room / 2) phrase = at;
-    if ((static_cast<unsigned char>(text[at]) & 0xC0U) != 0x80U) ++width;
+    if (utf8_begins(text[at])) ++width;
   }
   const std::size_t end = phrase > 0 ? phrase : word;
   std::string line = text.substr(0, end);

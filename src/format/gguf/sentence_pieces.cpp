@@ -5,15 +5,15 @@
 #include <tuple>
 #include <unordered_map>
 
+#include "base/utf8.h"
+
 namespace ft::format {
 namespace {
 
 constexpr std::int64_t kPiece = 1, kOwn = 4;  // ggml's kinds of tokens
 constexpr std::size_t kMaxPieceBytes = 512;   // a longer piece is not made of others
 
-bool begins_a_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0U) != 0x80; }
-
-std::int64_t characters_of(std::string_view text) { return std::ranges::count_if(text, begins_a_character); }
+std::int64_t characters_of(std::string_view text) { return static_cast<std::int64_t>(utf8_count(text)); }
 
 struct Merge {
   double score;
@@ -40,7 +40,7 @@ std::vector<std::string> merges_of_pieces(const std::vector<std::string>& pieces
   std::vector<Merge> merges;
   for (const auto& [piece, id] : ids) {
     for (std::size_t at = 1; at < piece.size(); ++at) {
-      if (!begins_a_character(piece[at])) continue;
+      if (!utf8_begins(piece[at])) continue;
       const auto left = ids.find(piece.substr(0, at)), right = ids.find(piece.substr(at));
       if (left == ids.end() || right == ids.end()) continue;
       merges.push_back({scores[id], characters_of(left->first), characters_of(right->first), id, left->second,

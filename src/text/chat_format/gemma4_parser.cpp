@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/utf8.h"
 #include "text/chat_format/gemma4_tags.h"
 #include "text/chat_format/gemma4_value.h"
 #include "text/json_text.h"
@@ -31,7 +32,7 @@ std::string bare_key(std::string_view text) {
     if (text.ends_with(quote)) text.remove_suffix(quote.size());
   }
   size_t size = std::min(text.size(), kMaxName);
-  while (size < text.size() && size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0U) == 0x80U) --size;
+  while (size < text.size() && size > 0 && !utf8_begins(text[size])) --size;
   return std::string(text.substr(0, size));
 }
 
