@@ -133,11 +133,20 @@ int show_tier(const InspectOptions& options, const Assessment& found, Terminal& 
   return options.require.empty() ? 0 : 1;
 }
 
-/// The parts of an MTP head that the head doctor reads: the norms, and enough of a matrix to see that it is
-/// not zero.
+/// Input norms of the first layers, whose mean is evidence on how norms are stored.
+bool is_early_norm(std::string_view name) {
+  constexpr std::string_view kEnd = ".input_layernorm.weight", kLayers = "layers.";
+  if (!name.ends_with(kEnd)) return false;
+  name.remove_suffix(kEnd.size());
+  return !name.empty() && name.back() >= '0' && name.back() <= '9' &&
+         name.substr(0, name.size() - 1).ends_with(kLayers);
+}
+
+/// Those norms, and the parts of an MTP head that the head doctor reads: its norms, and enough of a matrix to
+/// see that it is not zero.
 std::vector<hub::ByteRange> doctors_ranges(const format::TensorView& tensor) {
   constexpr std::size_t kSample = 4096;
-  if (!format::is_mtp_name(tensor.name)) return {};
+  if (!format::is_mtp_name(tensor.name) && !is_early_norm(tensor.name)) return {};
   const std::size_t bytes = tensor.shape.size() == 1 ? tensor.bytes.size() : kSample;
   return {{0, static_cast<std::int64_t>(std::min(bytes, tensor.bytes.size()))}};
 }
