@@ -127,7 +127,7 @@ TEST_F(Scanning, AFolderOfFilesHoldsOneModelEachAndTheirDraftersAreNone) {
   write(root / "own/deep/one/dflash/config.json", kConfig);
   write(root / "own/deep/one/other/config.json", kConfig);
   write(root / "own/deep/assistant/config.json", kConfig);  // no file next to it: a model of that name
-  for (const std::string& end : {"", "/"}) {
+  for (const char* end : {"", "/"}) {
     places.folders = {(root / "own").string() + end};
     std::vector<std::string> names;
     for (const FoundModel& model : scan().models) names.push_back(model.name);
