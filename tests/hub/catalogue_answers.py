@@ -142,7 +142,7 @@ class Tensors:
         self.config = CONFIGS[repository]
         self.c = self.config.get("text_config", self.config)
         self.bits = 0 if repository.startswith("HuggingFaceTB") else 4
-        self.own_bits = 8 if "Q8" in repository else self.bits  # of what is no expert
+        self.own_bits = 8 if "Q8" in repository else self.bits  # of all but the experts
         self.files = {"model.safetensors": {}}
         self.list = self.files["model.safetensors"]
         self.hidden = self.c["hidden_size"]

@@ -14,6 +14,7 @@
 #include "cli/commands/loading.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/catalogue.h"
 #include "cli/library/head_donors.h"
 #include "cli/library/heads.h"
 #include "cli/library/library.h"
@@ -155,13 +156,14 @@ Result<int> run_inspect(const InspectOptions& options, Terminal& terminal);
 
 /// The same report for a repository; only its headers and small files are read.
 Result<int> work_remotely(const InspectOptions& options, Terminal& terminal) {
+  const std::string repository = repository_of(options.model);
   FT_ASSIGN(const RemoteFolder folder,
-            read_remote(options.model, doctors_ranges, options.output.quiet, terminal));
-  terminal.note(fmt::format("{}: {} of {} were read", options.model,
+            read_remote(repository, doctors_ranges, options.output.quiet, terminal));
+  terminal.note(fmt::format("{}: {} of {} were read", repository,
                             bytes_text(static_cast<double>(folder.skeleton.fetched_bytes)),
                             bytes_text(static_cast<double>(folder.skeleton.all_bytes))));
   InspectOptions local = options;
-  local.remote = false, local.named = options.model, local.model = folder.directory();
+  local.remote = false, local.named = repository, local.model = folder.directory();
   return run_inspect(local, terminal);
 }
 
