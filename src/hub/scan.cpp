@@ -41,6 +41,17 @@ std::string text_of_file(const fs::path& path, std::size_t limit) {
   return std::string(without_byte_order_mark(text));
 }
 
+constexpr std::string_view kDrafterFolders[] = {"eagle3", "dflash", "assistant"};
+
+/// "a/b", or the folder's own name if it is the root.
+std::string name_below(const fs::path& root, const fs::path& folder) {
+  const std::string name = folder.lexically_relative(root).generic_string();
+  if (name != ".") return name;
+  return (folder.has_filename() ? folder : folder.parent_path())
+      .filename()
+      .string();  // "models/" ends in a slash
+}
+
 class Scanner {
  public:
   explicit Scanner(const std::function<bool()>& out_of_time) : out_of_time_(out_of_time) {}
@@ -270,13 +281,18 @@ class Scanner {
     if (ends() || ::stat(folder.c_str(), &facts) != 0 || facts.st_dev != device) return;
     std::error_code failed;
     if (fs::exists(folder / "config.json", failed)) {
-      std::string name = folder.lexically_relative(root).generic_string();
-      if (name == ".") name = folder.filename().string();
-      add_folder({name, "folder", folder.string(), "", folder.string()}, scan_.models);
+      add_folder({name_below(root, folder), "folder", folder.string(), "", folder.string()}, scan_.models);
       return;
     }
+    const bool files = !gguf_models(folder.string()).empty();
+    if (files)
+      add_folder({name_below(root, folder), "folder", folder.string(), "", folder.string()}, scan_.models);
     if (depth >= kMaxScanDepth) return;
-    for (const fs::path& inner : folders(folder.string())) descend(root, inner, device, depth + 1);
+    for (const fs::path& inner : folders(folder.string())) {
+      // Next to a GGUF file they hold its drafters.
+      const bool drafter = files && std::ranges::count(kDrafterFolders, inner.filename().string()) > 0;
+      if (!drafter) descend(root, inner, device, depth + 1);
+    }
   }
 
   const std::function<bool()>& out_of_time_;

@@ -120,6 +120,22 @@ TEST_F(Scanning, OtherProgramsModelsAreFound) {
                                              "ollama:qwen:8b"}));
 }
 
+TEST_F(Scanning, AFolderOfFilesHoldsOneModelEachAndTheirDraftersAreNone) {
+  write(root / "own/flat-Q8_0.gguf", "GGUF");
+  write(root / "own/eagle3/config.json", kConfig);
+  write(root / "own/deep/one/m-Q4_K_M.gguf", "GGUF");
+  write(root / "own/deep/one/dflash/config.json", kConfig);
+  write(root / "own/deep/one/other/config.json", kConfig);
+  write(root / "own/deep/assistant/config.json", kConfig);  // no file next to it: a model of that name
+  for (const char* end : {"", "/"}) {
+    places.folders = {(root / "own").string() + end};
+    std::vector<std::string> names;
+    for (const FoundModel& model : scan().models) names.push_back(model.name);
+    EXPECT_EQ(names, (std::vector<std::string>{"own:flat-Q8_0", "deep/assistant", "deep/one:m-Q4_K_M",
+                                               "deep/one/other"}));
+  }
+}
+
 TEST_F(Scanning, NamesMatchAtTheirEndAndWithoutCase) {
   const std::vector<FoundModel> models = {
       {"org/Name", "", "", "", ""}, {"two/name", "", "", "", ""}, {"x/y", "", "", "", ""}};

@@ -62,13 +62,11 @@ HeadReport examine_head(const Model& model, const HeadPlan& plan, WeightSource& 
     report.sentence = "MTP head: " + std::move(sentence);
     return report;
   };
-  if (plan.layers == 0)
-    return found(HeadState::kNone, "config.json names none; drafts come from n-gram lookup only");
+  if (plan.layers == 0) return found(HeadState::kNone, "the configuration names none");
   if (present.empty() && plan.by_tensors) {
-    return found(HeadState::kNone,
-                 fmt::format("no file of {} holds mtp.* tensors (conversions often drop them); drafts come "
-                             "from n-gram lookup only",
-                             model.directory));
+    return found(
+        HeadState::kNone,
+        fmt::format("no file of {} holds mtp.* tensors; conversions often drop them", model.directory));
   }
   if (present.empty()) {
     return found(HeadState::kMissing,

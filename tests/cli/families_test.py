@@ -89,6 +89,23 @@ def with_fused(tensors):
     return fused
 
 
+def with_gate_up(tensors):
+    """Gate and up of a block's experts as one tensor, gate first, as converters write them on request."""
+    by_name = {name: rest for name, *rest in tensors}
+    fused = []
+    for name, *rest in tensors:
+        before, middle, _ = name.partition("ffn_gate_exps.weight")
+        if middle:
+            kind, (experts, rows, cols), gate = rest
+            up = by_name[before + "ffn_up_exps.weight"][2]
+            size = len(gate) // experts
+            content = b"".join(part[e * size:(e + 1) * size] for e in range(experts) for part in (gate, up))
+            fused.append((before + "ffn_gate_up_exps.weight", kind, (experts, 2 * rows, cols), content))
+        elif "ffn_up_exps.weight" not in name:
+            fused.append((name, *rest))
+    return fused
+
+
 def as_kind(entry):
     """(shape, float32) of a tensor of the file."""
     kind, shape, content = entry
@@ -184,7 +201,8 @@ class FamilyTest(ConvertTest):
         tensors = [self.tensor(name, entry, paired) for name, entry in stacked(self.tensors).items()]
         if divisors:
             tensors.append(("rope_freqs.weight", 0, (len(divisors),), array.array("f", divisors).tobytes()))
-        write_file(self.file, metadata + self.tokenizer_keys(), with_fused(tensors) if fused else tensors)
+        tensors = with_gate_up(tensors) if fused == "experts" else with_fused(tensors) if fused else tensors
+        write_file(self.file, metadata + self.tokenizer_keys(), tensors)
 
     def expect_like_the_folder(self, places=7):
         for ours, theirs in zip(self.positions(self.file), self.positions(self.source), strict=True):
@@ -263,6 +281,9 @@ class Llamas(FamilyTest):
         self.write("qwen3moe", {"rope.freq_base": 1e4, "expert_count": 7, "expert_used_count": 3,
                                 "expert_feed_forward_length": 24})
         self.expect_like_the_folder()
+        self.write("qwen3moe", {"rope.freq_base": 1e4, "expert_count": 7, "expert_used_count": 3,
+                                "expert_feed_forward_length": 24}, fused="experts")
+        self.expect_like_the_folder()
 
 
 class Heads(FamilyTest):
@@ -276,6 +297,9 @@ class Heads(FamilyTest):
                     "leading_dense_block_count": dense, "expert_gating_func": 2, "expert_weights_scale": factor,
                     "expert_weights_norm": True}
             self.write("glm4moe", keys, norm="post_attention_norm.weight")
+            self.expect_like_the_folder()
+            self.assertEqual(self.head_state(), "ready")
+            self.write("glm4moe", keys, norm="post_attention_norm.weight", fused="experts")
             self.expect_like_the_folder()
             self.assertEqual(self.head_state(), "ready")
             self.write("glm4moe", {**keys, "expert_gating_func": 1}, norm="post_attention_norm.weight")
@@ -293,6 +317,8 @@ class Heads(FamilyTest):
         self.write("qwen3next", keys, norm="post_attention_norm.weight", shifted=True)
         self.expect_like_the_folder(places=3)
         self.assertEqual(self.head_state(), "none")
+        self.write("qwen3next", keys, norm="post_attention_norm.weight", shifted=True, fused="experts")
+        self.expect_like_the_folder(places=3)
 
 
 class Conversions(FamilyTest):

@@ -150,6 +150,7 @@ class WithoutAServer(Launching):
         self.assertEqual(report["given"]["ANTHROPIC_MODEL"], report["served"]["data"][0]["id"])
         self.assertNotIn("ANTHROPIC_API_KEY", report["given"])
         self.assertIn("starting foretoken serve", text)
+        self.assertIn("it cannot do an agent's work", " ".join(text.split()), "the shipped model's note")
         self.assertFalse(self.answers())
 
     def test_control_c_is_the_clients_and_the_server_stays_until_it_ends(self):

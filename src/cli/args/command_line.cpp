@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <span>
+#include <string_view>
+#include <utility>
 
 namespace ft::cli {
 namespace {
@@ -121,7 +123,8 @@ std::vector<std::string> take_operands(std::vector<std::string>& words,
 
 Error word_too_many(const std::string& word, const Command& command) {
   return {Code::kInvalid, command.name + ": '" + word +
-                              "' is an extra argument; quote a text that has spaces, or see foretoken " +
+                              "' is an extra argument; quote a text that has spaces, name a model by "
+                              "--model, or see foretoken " +
                               command.name + " --help"};
 }
 
@@ -154,6 +157,30 @@ std::string sentence(std::string said, const std::string& command) {
   std::replace(said.begin(), said.end(), '\n', ' ');
   while (!said.empty() && (said.back() == ' ' || said.back() == '.')) said.pop_back();
   return said + "; see foretoken " + (command.empty() ? "" : command + " ") + "--help";
+}
+
+/// Subcommands of other programs, and what does the same here.
+constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
+    {"list", "foretoken models"},       {"ls", "foretoken models"},
+    {"ps", "foretoken status"},         {"rm", "foretoken models rm NAME"},
+    {"show", "foretoken inspect NAME"}, {"info", "foretoken inspect NAME"},
+    {"download", "foretoken pull"},     {"generate", "foretoken run"},
+    {"version", "foretoken --version"}, {"help", "foretoken --help, or foretoken SUBCOMMAND --help"},
+};
+
+Error unknown_subcommand(const std::string& word, const std::vector<Command>& commands) {
+  std::vector<std::string> names;
+  for (const Command& command : commands) names.push_back(command.name);
+  std::string next = nearest(word, names);
+  next = next.empty() ? "foretoken --help lists them" : "did you mean '" + next + "'?";
+  for (const auto& [elsewhere, here] : kElsewhere) {
+    if (word == elsewhere) next = "use " + std::string(here);
+  }
+  return {Code::kInvalid, "unknown subcommand '" + word + "'; " + next};
+}
+
+Error unknown_flag(const std::string& word) {
+  return {Code::kInvalid, "unknown flag '" + word + "'; flags follow a subcommand, see foretoken --help"};
 }
 
 /// The flag closest to an unknown one.
@@ -214,14 +241,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
     return line;
   } catch (const CLI::Error& error) {
     if (chosen() == nullptr && argc > 1) {
-      std::vector<std::string> names;
-      for (const Command& command : commands) names.push_back(command.name);
-      const std::string near = nearest(argv[1], names);
-      if (argv[1][0] != '-') {
-        const std::string next =
-            near.empty() ? "foretoken --help lists them" : "did you mean '" + near + "'?";
-        return Error{Code::kInvalid, std::string("unknown subcommand '") + argv[1] + "'; " + next};
-      }
+      return argv[1][0] == '-' ? unknown_flag(argv[1]) : unknown_subcommand(argv[1], commands);
     }
     return Error{Code::kInvalid, sentence(error.what(), chosen() != nullptr ? chosen()->name : "")};
   }

@@ -257,8 +257,8 @@ TEST_F(CommandLines, WordsAfterTwoDashesAreCounted) {
   const auto two = parse({"run", "one", "--", "-two"});
   ASSERT_FALSE(two.ok());
   EXPECT_EQ(two.error().message,
-            "run: '-two' is an extra argument; quote a text that has spaces, or see foretoken run "
-            "--help");
+            "run: '-two' is an extra argument; quote a text that has spaces, name a model by --model, or see "
+            "foretoken run --help");
 }
 
 TEST_F(CommandLines, TheLastOfTwoValuesCounts) {
@@ -283,6 +283,11 @@ TEST_F(CommandLines, UnknownWordsAreAnsweredWithWhatWasMeant) {
   ASSERT_FALSE(word.ok());
   EXPECT_EQ(word.error().message, "unknown subcommand 'rnu'; did you mean 'run'?");
   EXPECT_FALSE(parse({"run", "--seed"}).ok());
+  EXPECT_EQ(parse({"list"}).error().message, "unknown subcommand 'list'; use foretoken models");
+  EXPECT_EQ(parse({"help", "run"}).error().message,
+            "unknown subcommand 'help'; use foretoken --help, or foretoken SUBCOMMAND --help");
+  EXPECT_EQ(parse({"-v"}).error().message,
+            "unknown flag '-v'; flags follow a subcommand, see foretoken --help");
 }
 
 TEST_F(CommandLines, HelpHasExamplesAndNamesEveryFlag) {

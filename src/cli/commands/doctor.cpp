@@ -17,6 +17,7 @@
 #include "cli/commands/model_path.h"
 #include "cli/commands/packed_weights_folder.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/tier.h"
 #include "cli/terminal/report_json.h"
 #include "models/model.h"
 
@@ -69,12 +70,21 @@ void check_model(const std::string& named, std::span<const DraftFolder> drafters
              tower_text(seen),
          ""});
   }
-  findings.push_back(
-      model->mtp_head.usable()
-          ? Finding{Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""}
-          : Finding{Kind::kWarning, fmt::format("no MTP head: {}", model->mtp_head.sentence),
-                    "n-gram lookup drafts instead; use a conversion that keeps the mtp tensors"});
+  if (model->mtp_head.usable()) {
+    findings.push_back({Kind::kGood, "the MTP head can draft from " + draft_vocabulary_text(*model), ""});
+  } else if (may_have_head(facts.family)) {
+    findings.push_back({Kind::kWarning, model->mtp_head.sentence,
+                        "n-gram lookup drafts meanwhile; foretoken graft restores the head"});
+  }
+  const std::size_t before = findings.size();
   check_drafters(*directory, drafters, findings);
+  if (findings.size() == before && !may_have_head(facts.family)) {
+    findings.push_back(
+        {Kind::kGood,
+         "n-gram lookup drafts: models of this family have no MTP head, and no drafter is next "
+         "to this one",
+         ""});
+  }
   if (backend != nullptr) check_workers(*model, *backend, std::time(nullptr), findings);
 }
 

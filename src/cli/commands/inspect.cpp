@@ -14,6 +14,7 @@
 #include "cli/commands/loading.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/catalogue.h"
 #include "cli/library/head_donors.h"
 #include "cli/library/heads.h"
 #include "cli/library/library.h"
@@ -133,11 +134,20 @@ int show_tier(const InspectOptions& options, const Assessment& found, Terminal& 
   return options.require.empty() ? 0 : 1;
 }
 
-/// The parts of an MTP head that the head doctor reads: the norms, and enough of a matrix to see that it is
-/// not zero.
+/// Input norms of the first layers, whose mean is evidence on how norms are stored.
+bool is_early_norm(std::string_view name) {
+  constexpr std::string_view kEnd = ".input_layernorm.weight", kLayers = "layers.";
+  if (!name.ends_with(kEnd)) return false;
+  name.remove_suffix(kEnd.size());
+  return !name.empty() && name.back() >= '0' && name.back() <= '9' &&
+         name.substr(0, name.size() - 1).ends_with(kLayers);
+}
+
+/// Those norms, and the parts of an MTP head that the head doctor reads: its norms, and enough of a matrix to
+/// see that it is not zero.
 std::vector<hub::ByteRange> doctors_ranges(const format::TensorView& tensor) {
   constexpr std::size_t kSample = 4096;
-  if (!format::is_mtp_name(tensor.name)) return {};
+  if (!format::is_mtp_name(tensor.name) && !is_early_norm(tensor.name)) return {};
   const std::size_t bytes = tensor.shape.size() == 1 ? tensor.bytes.size() : kSample;
   return {{0, static_cast<std::int64_t>(std::min(bytes, tensor.bytes.size()))}};
 }
@@ -146,13 +156,14 @@ Result<int> run_inspect(const InspectOptions& options, Terminal& terminal);
 
 /// The same report for a repository; only its headers and small files are read.
 Result<int> work_remotely(const InspectOptions& options, Terminal& terminal) {
+  const std::string repository = repository_of(options.model);
   FT_ASSIGN(const RemoteFolder folder,
-            read_remote(options.model, doctors_ranges, options.output.quiet, terminal));
-  terminal.note(fmt::format("{}: {} of {} were read", options.model,
+            read_remote(repository, doctors_ranges, options.output.quiet, terminal));
+  terminal.note(fmt::format("{}: {} of {} were read", repository,
                             bytes_text(static_cast<double>(folder.skeleton.fetched_bytes)),
                             bytes_text(static_cast<double>(folder.skeleton.all_bytes))));
   InspectOptions local = options;
-  local.remote = false, local.named = options.model, local.model = folder.directory();
+  local.remote = false, local.named = repository, local.model = folder.directory();
   return run_inspect(local, terminal);
 }
 

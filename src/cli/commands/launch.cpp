@@ -16,6 +16,7 @@
 #include "cli/commands/served_model.h"
 #include "cli/commands/serving.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/shipped_model.h"
 #include "cli/library/state_folder.h"
 #include "cli/terminal/child_process.h"
 #include "cli/terminal/interrupt.h"
@@ -166,6 +167,12 @@ Result<int> run_launch(const LaunchOptions& options, Terminal& terminal) {
         fmt::format("The context of {} tokens is short for {}, which sends at least {}: start serve with "
                     "fewer --slots or a larger --context",
                     server.facts.context, options.client, needed / 2));
+  }
+  if (needed > 0 && server.facts.model == kShippedModel) {
+    terminal.note(fmt::format(
+        "{} has 33 million parameters and demonstrates the program; it cannot do an agent's work. "
+        "`foretoken start` offers models, --model chooses one",
+        kShippedModel));
   }
   terminal.note(fmt::format("{} uses {} at {}", options.client, server.facts.model, server.facts.url));
   terminal.flush();

@@ -87,7 +87,9 @@ Result<Prompt> raw_prompt(const std::string& text, const Tokenizer& tokenizer) {
   Prompt prompt;
   prompt.text = text;
   FT_ASSIGN(prompt.ids, tokenizer.encode(text, true));
-  if (prompt.ids.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one character"};
+  if (prompt.ids.empty())
+    return Error{Code::kInvalid,
+                 "the prompt is empty; give a text: foretoken run TEXT, or --prompt-file FILE"};
   return prompt;
 }
 
@@ -117,7 +119,9 @@ Result<Prompt> render_prompt(const std::string& messages, const std::string& too
 Result<Prompt> user_prompt(const std::string& text, const std::string& system, const std::string& tools,
                            std::optional<bool> think, const LoadedModel& loaded,
                            const std::vector<std::string>& images) {
-  if (text.empty()) return Error{Code::kInvalid, "the prompt is empty; give at least one character"};
+  if (text.empty())
+    return Error{Code::kInvalid,
+                 "the prompt is empty; give a text: foretoken run TEXT, or --prompt-file FILE"};
   std::vector<Message> messages;
   if (!system.empty()) messages.push_back({"system", system, ""});
   messages.push_back({"user", text, ""});

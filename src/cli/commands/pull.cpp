@@ -8,6 +8,7 @@
 #include "cli/args/option_flags.h"
 #include "cli/commands/hub_access.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/catalogue.h"
 #include "cli/library/library.h"
 #include "cli/terminal/interrupt.h"
 #include "hub/repository.h"
@@ -133,7 +134,7 @@ Command pull_command() {
   command.flags.positional = "name";
   command.flags
       .add("name", "ORG/NAME", reads_model(pull.name),
-           "The repository; with @REVISION or :QUANT for a GGUF file")
+           "The repository, with @REVISION or :QUANT for a GGUF file, or a name that `start` offers")
       .setting = false;
   command.flags
       .add("file", "FILE.gguf", reads_text(options->file), "The one GGUF file to fetch, and its other parts")
@@ -148,6 +149,7 @@ Command pull_command() {
   command.flags.add_switch("events", pull.events, "Print progress as JSON lines on stderr");
   add_pull_flags(command.flags, pull);
   command.check = [options]() -> Status {
+    options->pull.name = repository_of(options->pull.name);
     FT_TRY(add_file(*options));
     if (options->pull.name.empty()) {
       return Error{Code::kInvalid, "the model is missing; use foretoken pull ORG/NAME"};

@@ -6,6 +6,7 @@
 #include "cli/commands/hub_access.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/subcommands.h"
+#include "cli/library/catalogue.h"
 #include "cli/terminal/interrupt.h"
 #include "hub/repository.h"
 
@@ -31,10 +32,11 @@ Result<int> run_step(const Command& command, const std::vector<std::pair<std::st
 
 Result<int> run_setup(const SetupOptions& options, Terminal& terminal) {
   const Result<std::string> here = find_model(options.name);
+  const std::string name = here.ok() ? options.name : repository_of(options.name);
   if (!here.ok()) {
-    if (!hub::looks_like_repository(options.name)) return here.error();
+    if (!hub::looks_like_repository(name)) return here.error();
     PullChoice choice = options.pull;
-    choice.name = options.name;
+    choice.name = name;
     FT_ASSIGN(const PullOutcome outcome, fetch_model(choice, options.output.quiet, terminal));
     constexpr int kInterrupted = 130;
     if (outcome.interrupted) {
@@ -44,7 +46,7 @@ Result<int> run_setup(const SetupOptions& options, Terminal& terminal) {
   }
   terminal.note("packing and measuring");
   FT_ASSIGN(const int answered, run_step(run_command(),
-                                         {{"model", options.name},
+                                         {{"model", name},
                                           {"prompt", "Hello"},
                                           {"max-tokens", "8"},
                                           {"packed-weights", "auto"},
@@ -53,10 +55,9 @@ Result<int> run_setup(const SetupOptions& options, Terminal& terminal) {
   if (answered != 0) return answered;
   terminal.out("\n");
   terminal.note("verifying that speculation changes no token");
-  FT_ASSIGN(const int verified,
-            run_step(verify_command(), {{"model", options.name}, {"summary", "true"}}, terminal));
+  FT_ASSIGN(const int verified, run_step(verify_command(), {{"model", name}, {"summary", "true"}}, terminal));
   if (verified != 0) return verified;
-  terminal.out(fmt::format("ready: foretoken chat --model {} --packed-weights auto\n", options.name));
+  terminal.out(fmt::format("ready: foretoken chat --model {} --packed-weights auto\n", name));
   return 0;
 }
 

@@ -49,4 +49,9 @@ const CatalogueEntry* find_in_catalogue(std::string_view name) {
   return found == catalogue().end() ? nullptr : &*found;
 }
 
+std::string repository_of(const std::string& name) {
+  const CatalogueEntry* entry = find_in_catalogue(name);
+  return entry == nullptr ? name : entry->repository;
+}
+
 }  // namespace ft::cli

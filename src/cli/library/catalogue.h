@@ -26,6 +26,8 @@ struct CatalogueEntry {
 const std::vector<CatalogueEntry>& catalogue();
 /// The entry of this name, in any case of its letters; null: none.
 const CatalogueEntry* find_in_catalogue(std::string_view name);
+/// The repository of the entry of this name; any other name as it is.
+std::string repository_of(const std::string& name);
 
 /// The text of catalogue.json (catalogue_data.cpp.in).
 const char* catalogue_text();

@@ -46,6 +46,8 @@ TEST(Catalogue, ANameIsFoundInAnyCase) {
   EXPECT_EQ(find_in_catalogue("QWEN3.5-4B"), &catalogue().front()) << "the usual choice";
   EXPECT_EQ(find_in_catalogue("qwen3.5"), nullptr);
   EXPECT_EQ(find_in_catalogue(""), nullptr);
+  EXPECT_EQ(repository_of("qwen3.5-4b"), catalogue().front().repository);
+  EXPECT_EQ(repository_of("org/name:Q8_0"), "org/name:Q8_0");
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ std::string base_model_of(const std::string& card) {
 
 std::vector<std::string> head_donors(const Model& model, const std::string& name) {
   std::vector<std::string> donors;
+  if (!may_have_head(model.facts.family)) return donors;
   const std::string onto = name.empty() ? model.directory : name;
   if (const Result<Library> library = read_library(); library.ok()) {
     for (const KnownModel& known : library->models) {

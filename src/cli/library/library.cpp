@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "cli/args/command.h"
+#include "cli/library/catalogue.h"
 #include "cli/library/shipped_model.h"
 #include "hub/repository.h"
 #include "hub/settings.h"
@@ -50,6 +51,10 @@ Error not_here(const std::string& name, const std::vector<hub::FoundModel>& mode
   if (hub::looks_like_repository(name)) {
     return {Code::kNotFound,
             fmt::format("{} is not on this machine; fetch it with: foretoken pull {}{}", name, name, hint)};
+  }
+  if (const CatalogueEntry* entry = find_in_catalogue(name)) {
+    return {Code::kNotFound, fmt::format("{} is not on this machine; fetch it with: foretoken pull {}",
+                                         entry->name, entry->repository)};
   }
   return {Code::kNotFound, fmt::format("no model on this machine is called '{}'{}; `foretoken models` lists "
                                        "them, `foretoken pull ORG/NAME` fetches one",

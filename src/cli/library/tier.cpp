@@ -1,11 +1,14 @@
 #include "cli/library/tier.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "cli/library/heads.h"
 #include "format/config_files.h"
 #include "models/family.h"
 #include "models/gguf/architecture.h"
+#include "models/synthetic/shapes.h"
 
 namespace ft::cli {
 namespace {
@@ -18,15 +21,33 @@ Result<FamilyMatch> family_of(const hub::ModelSummary& summary) {
   return read_config(files);
 }
 
-/// The tier of a whole model of a family: verified, drafted by its head, or neither.
+/// Of the MTP head and of the drafters that load without a flag.
+std::string drafters_text(const hub::ModelSummary& summary, bool has_head) {
+  constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+      {"eagle3", "EAGLE-3"}, {"dflash", "DFlash"}, {"assistant", "assistant"}, {"model", "a smaller model"}};
+  std::string text = has_head ? "MTP head" : "";
+  const Result<std::vector<DraftFolder>> folders = found_drafters(summary.directory);
+  if (!folders.ok()) return text;  // loading reports it
+  for (const DraftFolder& folder : *folders) {
+    const auto* named =
+        std::ranges::find(kNames, folder.name, &std::pair<std::string_view, std::string_view>::first);
+    if (named == std::end(kNames)) continue;
+    text += (text.empty() ? "" : ", ") + std::string(named->second);
+  }
+  return text;
+}
+
+/// The tier of a whole model of a family: verified, compatible, or without the head that it should have.
 void assess_whole(const hub::ModelSummary& summary, const std::string& name, Assessment& found) {
+  found.drafters = drafters_text(summary, found.has_head);
   if (found.verified = find_verified(summary.identity); found.verified) {
     found.tier = Tier::kVerified;
     found.reason =
         fmt::format("verify compared {} tokens on this machine, none differed", found.verified->compared);
-  } else if (found.has_head) {
+  } else if (found.has_head || !may_have_head(found.family)) {
     found.tier = Tier::kCompatible;
-    found.reason = "the family and the format are supported, and it has an MTP head";
+    found.reason = found.has_head ? "the family and the format are supported, and it has an MTP head"
+                                  : "the family and the format are supported";
     found.next = name.empty() ? "foretoken verify" : "foretoken verify --model " + name;
   } else {
     found.tier = Tier::kNoHead;
@@ -56,6 +77,12 @@ Assessment assess_gguf(const hub::ModelSummary& summary, const std::string& name
 }
 
 }  // namespace
+
+bool may_have_head(std::string_view family) {
+  return std::ranges::any_of(families(), [&](const Family* each) {
+    return each->name == family && each->synthetic->head != nullptr;
+  });
+}
 
 std::string_view tier_name(Tier tier) {
   switch (tier) {

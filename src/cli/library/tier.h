@@ -14,7 +14,7 @@ namespace ft::cli {
 enum class Tier {
   kVerified,      // `verify` passed for these weights, by this version, on this machine
   kCompatible,    // runs, drafted by its MTP head
-  kNoHead,        // runs, drafted by n-gram lookup
+  kNoHead,        // runs, but lacks the MTP head that its family has
   kConvertible,   // weights in a format that does not run as it is
   kIncomplete,    // files are missing, short or in a cloud
   kIncompatible,  // an architecture of no family
@@ -30,10 +30,14 @@ struct Assessment {
   std::string next;    // a command or a sentence; empty: nothing to do
   std::optional<Verified> verified;
   bool has_head = false;
+  std::string drafters;  // "MTP head", "EAGLE-3", or both with a comma; empty: none
 
   bool runs() const { return tier <= Tier::kNoHead; }
-  std::string_view drafted_by() const { return !runs() ? "" : has_head ? "MTP head" : "n-gram lookup"; }
+  std::string_view drafted_by() const { return !runs() ? "" : drafters.empty() ? "n-gram lookup" : drafters; }
 };
+
+/// Models of the family have an MTP head, unless a conversion dropped it.
+bool may_have_head(std::string_view family);
 
 /// `name`: its name for --model. `pulled`: it is in the hub's cache, so `pull` repairs it.
 Assessment assess(const hub::ModelSummary& summary, const std::string& name, bool pulled);

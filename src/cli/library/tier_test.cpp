@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <iterator>
 
+#include "models/family.h"
+
 namespace ft::cli::tier_test {
 namespace {
 
@@ -54,6 +56,28 @@ TEST_F(Tiers, WithoutAHeadLookupDrafts) {
   const Assessment found = assess(summary, "m", false);
   EXPECT_EQ(found.tier, Tier::kNoHead);
   EXPECT_EQ(found.drafted_by(), "n-gram lookup");
+}
+
+TEST_F(Tiers, AFamilyWithoutHeadsLacksNone) {
+  int with = 0, without = 0;
+  for (const Family* family : families()) (may_have_head(family->name) ? with : without) += 1;
+  EXPECT_EQ(with, 3) << "qwen3_5, qwen3_next, glm4_moe";
+  EXPECT_EQ(without, 3) << "llama, gemma4, gpt_oss";
+  const hub::ModelSummary llama = hub::summarise_folder("tests/golden/llama/llama");
+  const Assessment found = assess(llama, "m", false);
+  EXPECT_EQ(found.tier, Tier::kCompatible) << found.reason;
+  EXPECT_EQ(found.drafted_by(), "n-gram lookup");
+  EXPECT_EQ(found.reason.find("head"), std::string::npos) << found.reason;
+}
+
+TEST_F(Tiers, DraftersNextToAModelAreNamed) {
+  fs::copy("tests/golden/llama/llama", folder / "m", fs::copy_options::recursive);
+  for (const char* drafter : {"eagle3", "dflash"}) {
+    fs::create_directories(folder / "m" / drafter);
+    std::ofstream(folder / "m" / drafter / "config.json") << "{}";
+  }
+  EXPECT_EQ(assess(hub::summarise_folder((folder / "m").string()), "m", false).drafted_by(),
+            "EAGLE-3, DFlash");
 }
 
 TEST_F(Tiers, WhatDoesNotRunSaysWhy) {

@@ -57,6 +57,15 @@ std::optional<BlockName> block_name(std::string_view gguf) {
   return found;
 }
 
+std::string experts_name(const format::GgufFile& file, const BlockName& block) {
+  if (block.rest == "ffn_gate_up_exps.weight") return "mlp.experts.gate_up_proj";
+  if (block.rest == "ffn_gate_exps.weight") return "mlp.switch_mlp.gate_proj.weight";
+  if (block.rest == "ffn_up_exps.weight") return "mlp.switch_mlp.up_proj.weight";
+  if (block.rest != "ffn_down_exps.weight") return "";
+  const bool fused = has_tensor(file, "blk." + std::to_string(block.block) + ".ffn_gate_up_exps.weight");
+  return fused ? "mlp.experts.down_proj" : "mlp.switch_mlp.down_proj.weight";
+}
+
 std::int64_t vocabulary_of(const format::GgufFile& file) {
   for (const format::GgufTensor& tensor : file.tensors) {
     if (tensor.name == "token_embd.weight" && tensor.shape.size() == 2) return tensor.shape[0];

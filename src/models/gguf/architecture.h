@@ -71,6 +71,9 @@ struct BlockName {
   std::string_view rest;
 };
 std::optional<BlockName> block_name(std::string_view gguf);
+/// The name in the layer of a tensor with all experts: in "mlp.switch_mlp" or, where the file holds gate and
+/// up of the block as one tensor (gate first), in "mlp.experts". Empty for any other tensor.
+std::string experts_name(const format::GgufFile& file, const BlockName& block);
 /// Rows of the embedding; 0 if the file has none.
 std::int64_t vocabulary_of(const format::GgufFile& file);
 bool has_tensor(const format::GgufFile& file, std::string_view name);

@@ -29,9 +29,6 @@ constexpr NameRow kGlm4MoeLayerNames[] = {
     {"ffn_gate_inp.weight", "mlp.gate.weight"},
     {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
     {"exp_probs_b", "mlp.gate.e_score_correction_bias"},  // of older files
-    {"ffn_gate_exps.weight", "mlp.switch_mlp.gate_proj.weight"},
-    {"ffn_up_exps.weight", "mlp.switch_mlp.up_proj.weight"},
-    {"ffn_down_exps.weight", "mlp.switch_mlp.down_proj.weight"},
     {"ffn_gate_shexp.weight", "mlp.shared_experts.gate_proj.weight"},
     {"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
     {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"},
@@ -65,11 +62,11 @@ class Glm4Moe final : public Architecture {
     for (const NameRow& row : kGlm4MoeHeadNames) {
       if (head && row.gguf == block->rest) return Place{std::string(row.own)};
     }
+    const std::string prefix = head ? "mtp.layers.0." : "model.layers." + std::to_string(block->block) + ".";
+    if (const std::string experts = experts_name(file_, *block); !experts.empty())
+      return Place{prefix + experts};
     for (const NameRow& row : kGlm4MoeLayerNames) {
-      if (row.gguf != block->rest) continue;
-      const std::string prefix =
-          head ? "mtp.layers.0." : "model.layers." + std::to_string(block->block) + ".";
-      return Place{prefix + std::string(row.own)};
+      if (row.gguf == block->rest) return Place{prefix + std::string(row.own)};
     }
     return std::nullopt;
   }

@@ -20,27 +20,15 @@ using format::GgufTensor;
 using nlohmann::json;
 
 constexpr NameRow kLlamaLayerNames[] = {
-    {"attn_norm.weight", "input_layernorm.weight"},
-    {"ffn_norm.weight", "post_attention_layernorm.weight"},
-    {"attn_q.weight", "self_attn.q_proj.weight"},
-    {"attn_k.weight", "self_attn.k_proj.weight"},
-    {"attn_v.weight", "self_attn.v_proj.weight"},
-    {"attn_output.weight", "self_attn.o_proj.weight"},
-    {"attn_q_norm.weight", "self_attn.q_norm.weight"},
-    {"attn_k_norm.weight", "self_attn.k_norm.weight"},
-    {"attn_q.bias", "self_attn.q_proj.bias"},
-    {"attn_k.bias", "self_attn.k_proj.bias"},
-    {"attn_v.bias", "self_attn.v_proj.bias"},
-    {"attn_output.bias", "self_attn.o_proj.bias"},
-    {"ffn_gate.weight", "mlp.gate_proj.weight"},
-    {"ffn_up.weight", "mlp.up_proj.weight"},
-    {"ffn_down.weight", "mlp.down_proj.weight"},
-    {"ffn_gate_inp.weight", "mlp.gate.weight"},
-    {"ffn_gate_exps.weight", "mlp.switch_mlp.gate_proj.weight"},
-    {"ffn_up_exps.weight", "mlp.switch_mlp.up_proj.weight"},
-    {"ffn_down_exps.weight", "mlp.switch_mlp.down_proj.weight"},
-    {"ffn_gate.bias", "mlp.gate_proj.bias"},
-    {"ffn_up.bias", "mlp.up_proj.bias"},
+    {"attn_norm.weight", "input_layernorm.weight"},    {"ffn_norm.weight", "post_attention_layernorm.weight"},
+    {"attn_q.weight", "self_attn.q_proj.weight"},      {"attn_k.weight", "self_attn.k_proj.weight"},
+    {"attn_v.weight", "self_attn.v_proj.weight"},      {"attn_output.weight", "self_attn.o_proj.weight"},
+    {"attn_q_norm.weight", "self_attn.q_norm.weight"}, {"attn_k_norm.weight", "self_attn.k_norm.weight"},
+    {"attn_q.bias", "self_attn.q_proj.bias"},          {"attn_k.bias", "self_attn.k_proj.bias"},
+    {"attn_v.bias", "self_attn.v_proj.bias"},          {"attn_output.bias", "self_attn.o_proj.bias"},
+    {"ffn_gate.weight", "mlp.gate_proj.weight"},       {"ffn_up.weight", "mlp.up_proj.weight"},
+    {"ffn_down.weight", "mlp.down_proj.weight"},       {"ffn_gate_inp.weight", "mlp.gate.weight"},
+    {"ffn_gate.bias", "mlp.gate_proj.bias"},           {"ffn_up.bias", "mlp.up_proj.bias"},
     {"ffn_down.bias", "mlp.down_proj.bias"},
 };
 constexpr NameRow kLlamaOtherNames[] = {
@@ -107,9 +95,12 @@ class Llama final : public Architecture {
     }
     const std::optional<BlockName> block = block_name(tensor.name);
     if (!block || block->block >= sizes_.layers) return std::nullopt;
+    const std::string prefix = "model.layers." + std::to_string(block->block) + ".";
+    if (const std::string experts = experts_name(file_, *block); !experts.empty())
+      return Place{prefix + experts};
     for (const NameRow& row : kLlamaLayerNames) {
       if (row.gguf != block->rest) continue;
-      Place place{"model.layers." + std::to_string(block->block) + "." + std::string(row.own)};
+      Place place{prefix + std::string(row.own)};
       if (!kind_.paired) return place;
       if (row.gguf.starts_with("attn_q.")) place.ordered = Ordered::kRows, place.order = q_order_;
       if (row.gguf.starts_with("attn_k.")) place.ordered = Ordered::kRows, place.order = k_order_;

@@ -42,9 +42,6 @@ constexpr LayerName kLayerNames[] = {
     {"ffn_up.weight", "mlp.up_proj.weight"},
     {"ffn_down.weight", "mlp.down_proj.weight"},
     {"ffn_gate_inp.weight", "mlp.gate.weight"},
-    {"ffn_gate_exps.weight", "mlp.switch_mlp.gate_proj.weight"},
-    {"ffn_up_exps.weight", "mlp.switch_mlp.up_proj.weight"},
-    {"ffn_down_exps.weight", "mlp.switch_mlp.down_proj.weight"},
     {"ffn_gate_shexp.weight", "mlp.shared_expert.gate_proj.weight"},
     {"ffn_up_shexp.weight", "mlp.shared_expert.up_proj.weight"},
     {"ffn_down_shexp.weight", "mlp.shared_expert.down_proj.weight"},
@@ -91,6 +88,8 @@ class Qwen35 final : public Architecture {
     }
     const std::string prefix = head ? "mtp.layers." + std::to_string(block->block - sizes_.layers) + "."
                                     : "model.language_model.layers." + std::to_string(block->block) + ".";
+    if (const std::string experts = experts_name(file_, *block); !experts.empty())
+      return Place{prefix + experts};
     for (const LayerName& row : kLayerNames) {
       if (row.gguf == block->rest) return arranged(prefix, row);
     }

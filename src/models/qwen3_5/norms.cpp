@@ -76,6 +76,8 @@ std::optional<double> mean_of_input_norms(const WeightIndex& index, std::string_
     const std::string name = std::string(prefix) + std::to_string(layer) + ".input_layernorm.weight";
     const TensorView* norm = index.find(name);
     if (norm == nullptr || !format::dtype_is_float(norm->dtype)) continue;
+    // Zeros say nothing: `inspect --remote` reads the norms of a few layers; the rest of a file is zeros.
+    if (std::ranges::all_of(norm->bytes, [](std::byte byte) { return byte == std::byte{0}; })) continue;
     const std::size_t size = norm->bytes.size() / format::dtype_bytes(norm->dtype);
     for (std::size_t i = 0; i < size; ++i) sum += format::load_float(norm->bytes.data(), norm->dtype, i);
     count += size;
