@@ -26,7 +26,7 @@ inline constexpr int kSplitRows = 32;  // steps of more rows attend without spli
 /// Memory of a step that its launches point to.
 struct StepPlaces {
   const CudaState* state = nullptr;
-  const CudaRows* hidden = nullptr;
+  std::array<const CudaRows*, kMaxInputs> hidden{};  // [Input::number]
   std::array<const CudaRows*, kMaxCaptures> captures{};
   const CudaRows* embeddings = nullptr;
   auto operator<=>(const StepPlaces&) const = default;
