@@ -12,6 +12,7 @@
 #include "backends/cuda/extra_head.h"
 #include "backends/cuda/kernels/draft_arguments.cuh"
 #include "backends/cuda/rows.h"
+#include "backends/cuda/scratch.h"
 #include "backends/cuda/state.h"
 #include "backends/cuda/step_memory.h"
 #include "backends/cuda/weights.h"
@@ -65,6 +66,7 @@ struct CompiledProgram {
 
   // Operations point to these.
   std::vector<Memory> memory;
+  std::vector<SharedMemory> shared;
   std::vector<std::shared_ptr<const PackedMatrix>> packed;
 };
 
