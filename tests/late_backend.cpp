@@ -159,6 +159,9 @@ struct Copied {
                                      : RowPlaces{};
     };
     args.hidden = inner(from.hidden, hidden_places);
+    for (RowStore*& store : args.more_hidden) {
+      if (store != nullptr) store = static_cast<LateRows*>(store)->inner();
+    }
     args.capture.places = capture_places;
     for (RowStore*& store : args.capture.stores) {
       if (store != nullptr) store = static_cast<LateRows*>(store)->inner();

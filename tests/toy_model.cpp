@@ -178,7 +178,25 @@ Row ToyModel::delta(Program& p, Row x) {
   return p.linear(gated, {matrix(x.width, kValueHeads * kValueDim, 1)})[0];
 }
 
+/// A mixture of experts and one that every row passes, as in models/blocks/moe.cpp.
+Row ToyModel::mixture(Program& p, Row x) {
+  constexpr int kInner = 32;
+  const std::vector<Row> in = p.linear(x, {matrix(options.experts, x.width, 1), matrix(kInner, x.width, 1),
+                                           matrix(kInner, x.width, 1), matrix(1, x.width, 1)});
+  const Row inner = p.swiglu(in[1], in[2]);
+  MoeMlp routed;
+  routed.in = x, routed.routes = p.append(TopKRouter{in[0], 2, true, {}});
+  for (int e = 0; e < options.experts; ++e) {
+    routed.gate.push_back(matrix(kInner, x.width, 1)), routed.up.push_back(matrix(kInner, x.width, 1));
+    routed.down.push_back(matrix(x.width, kInner, 1));
+  }
+  const Row everyone = p.linear(inner, {matrix(x.width, kInner, 1)})[0];
+  const Row out = p.append(std::move(routed));
+  return p.add(out, p.append(SigmoidGate{everyone, in[3], {}}));
+}
+
 Row ToyModel::mlp(Program& p, Row x) {
+  if (options.experts > 0) return mixture(p, x);
   const std::vector<Row> in = p.linear(x, {matrix(80, x.width, 1), matrix(80, x.width, 1)});
   return p.linear(p.swiglu(in[0], in[1]), {matrix(x.width, 80, 1)})[0];
 }

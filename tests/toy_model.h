@@ -18,6 +18,7 @@ struct ToyOptions {
   float scale = 0.6F;  // scale of the weights; a larger one gives more varied text
   int drafts = 0;      // draft vocabulary, without the `spare` extra ids; 0: all
   int extra = 0;
+  int experts = 0;  // of each layer, of which a row takes two, besides one for all rows; 0: a plain MLP
   /// With the drafters that are loaded from folders: one like EAGLE-3 with two thirds of the vocabulary, a
   /// block drafter, an assistant that reads the target's keys and values, the model itself.
   bool folders = false;
@@ -48,6 +49,7 @@ class ToyModel {
   Row convolved(Row x, Row source, int side);
   Row delta(Program& p, Row x);
   Row mlp(Program& p, Row x);
+  Row mixture(Program& p, Row x);
 
   std::mt19937 random_;
   std::vector<std::unique_ptr<std::vector<float>>> storage_;

@@ -64,6 +64,26 @@ class HostRows final : public RowStore {
   std::unique_ptr<float, Free> rows_;
 };
 
+/// A border of a backend that computes in the machine's memory: nothing is copied.
+class HostBorder final : public RowBorder {
+ public:
+  static Result<std::unique_ptr<RowBorder>> make(int width, int capacity, std::string_view who) {
+    FT_ASSIGN(std::unique_ptr<RowStore> rows, HostRows::make(width, capacity, who));
+    return std::unique_ptr<RowBorder>(std::make_unique<HostBorder>(std::move(rows)));
+  }
+  explicit HostBorder(std::unique_ptr<RowStore> rows) : rows_(std::move(rows)) {}
+  RowStore& rows() override { return *rows_; }
+  std::span<const float> fetch(int count) override { return fill(count); }
+  std::span<float> fill(int count) override {
+    return {static_cast<HostRows&>(*rows_).row(0),
+            static_cast<std::size_t>(count) * static_cast<std::size_t>(rows_->width())};
+  }
+  void send(int /*count*/) override {}
+
+ private:
+  std::unique_ptr<RowStore> rows_;
+};
+
 /// The row that `places` names for row `index` of a step on the host.
 inline float* host_row(const RowPlaces& places, int index) {
   return static_cast<const HostRows*>(places.store)->row(places.places[static_cast<std::size_t>(index)]);

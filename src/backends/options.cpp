@@ -13,6 +13,10 @@ void BackendSettings::set(BackendSetting setting) {
   settings_.push_back(std::move(setting));
 }
 
+void BackendSettings::remove(std::string_view flag) {
+  std::erase_if(settings_, [&](const BackendSetting& old) { return old.flag == flag; });
+}
+
 void BackendSettings::require(std::string_view flag) {
   for (BackendSetting& setting : settings_) setting.required |= setting.flag == flag;
 }

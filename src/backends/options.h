@@ -53,6 +53,7 @@ class BackendSettings {
   BackendSettings(std::initializer_list<BackendSetting> settings);
   void set(BackendSetting setting);
   void require(std::string_view flag);
+  void remove(std::string_view flag);
   /// The same, and nothing is required.
   BackendSettings optional() const;
   /// The value, or `usual` if the flag is not set.
@@ -74,6 +75,9 @@ struct BackendOptions {
   PackProgress progress = {};      // of packing; may be empty
   /// auto: returns an error if the GPU cannot run this model. Null accepts any GPU.
   std::function<Status(const Backend&)> check_device = {};
+  /// The program that --split divides; it outlives the call.
+  const Program* target = nullptr;
+  std::int64_t host_bytes = 0;  // free memory of the machine; 0: unknown
   /// auto: receives the reason, in a sentence, if a GPU of this machine is not used. May be empty.
   std::function<void(const std::string&)> notice = {};
 };

@@ -8,6 +8,7 @@
 #include "backends/cuda/backend.h"
 #include "backends/metal/backend.h"
 #include "backends/ref/backend.h"
+#include "backends/split/choice.h"
 #include "format/out_of_memory.h"
 
 namespace ft {
@@ -94,7 +95,16 @@ std::vector<BackendFlag> backend_flags() {
       if (std::ranges::find(flags, flag.name, &BackendFlag::name) == flags.end()) flags.push_back(flag);
     }
   }
+  for (const BackendFlag& flag : split::flags()) flags.push_back(flag);
   return flags;
+}
+
+Result<std::vector<std::string>> division_lines(const BackendOptions& options) {
+  return split::division_lines(options, make_backend);
+}
+
+BackendSettings without_division(const BackendSettings& settings) {
+  return split::undivided(settings);
 }
 
 const char* gpu_backend() {
@@ -117,6 +127,7 @@ Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
 }
 
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options) {
+  if (split::is_asked(options.settings)) return split::make(options, make_backend);
   if (options.name == "auto") {
     if (!gpu_takes(options.settings)) return fall_back(options);
     return choose_backend(options, make(*find_kind(gpu_backend()), options));

@@ -20,7 +20,8 @@ TEST(BackendRegistry, EachFlagIsListedOnceAndTakesItsUsualValue) {
     EXPECT_TRUE(flag.check(std::string(flag.usual_value)).ok()) << flag.name;
     EXPECT_FALSE(flag.help.empty()) << flag.name;
   }
-  EXPECT_EQ(names, (std::set<std::string_view>{"isa", "activations", "kv-bits", "device"}));
+  EXPECT_EQ(names, (std::set<std::string_view>{"isa", "activations", "kv-bits", "device", "split", "devices",
+                                               "experts"}));
 }
 
 TEST(BackendRegistry, ABackendRefusesARequiredFlagThatItLacks) {

@@ -24,7 +24,33 @@ std::int64_t scratch_bound(const Program& program, const Occupancy& use) {
          (kLive * widest * use.rows + widths.logits * use.logit_rows);
 }
 
+/// A store and a copy of its rows on the host.
+class CopiedBorder final : public RowBorder {
+ public:
+  explicit CopiedBorder(std::unique_ptr<RowStore> rows)
+      : rows_(std::move(rows)),
+        host_(static_cast<std::size_t>(rows_->width()) * static_cast<std::size_t>(rows_->capacity())) {}
+  RowStore& rows() override { return *rows_; }
+  std::span<const float> fetch(int count) override {
+    rows_->read(0, fill(count));
+    return fill(count);
+  }
+  std::span<float> fill(int count) override {
+    return std::span(host_).first(static_cast<std::size_t>(rows_->width()) * static_cast<std::size_t>(count));
+  }
+  void send(int count) override { rows_->write(0, fill(count)); }
+
+ private:
+  std::unique_ptr<RowStore> rows_;
+  std::vector<float> host_;
+};
+
 }  // namespace
+
+Result<std::unique_ptr<RowBorder>> Backend::make_border(int width, int capacity) {
+  FT_ASSIGN(std::unique_ptr<RowStore> rows, make_rows(width, capacity));
+  return std::unique_ptr<RowBorder>(std::make_unique<CopiedBorder>(std::move(rows)));
+}
 
 ProgramMemory Backend::memory_for(const Program& program, const Occupancy& use) const {
   const Limits one = limits(program.layout());

@@ -69,7 +69,7 @@ using Coordinates = std::array<std::int32_t, 3>;
 /// Plain data. submit() copies what the step needs, so the caller may reuse its vectors at once.
 struct StepArgs {
   std::span<const std::int32_t> tokens;      // [rows]; t < 0 means round_tokens[-1 - t]
-  RowPlaces hidden;                          // rows that Input takes, for programs that have one
+  RowPlaces hidden;                          // rows that Input 0 takes, for programs that have one
   std::span<const Segment> segments;         // in row order, of different timelines
   std::span<const std::int32_t> logit_rows;  // ascending rows whose logits are computed
   std::span<const SampleRow> samples;        // one per logit row, or empty: logits only
@@ -84,6 +84,13 @@ struct StepArgs {
   RowPlaces embeddings = {};
   /// The samples come later, in submit_samples(); `samples` is empty until then.
   bool samples_follow = false;
+  /// [Input::number] the stores of further inputs, at the places of `hidden`.
+  std::array<RowStore*, kMaxInputs> more_hidden = {};
+
+  /// The rows that an input takes.
+  RowPlaces input(int number) const {
+    return number == 0 ? hidden : RowPlaces{more_hidden[static_cast<std::size_t>(number)], hidden.places};
+  }
 };
 
 /// Views into the executable's memory, valid until its next submit.
@@ -233,6 +240,8 @@ class Backend {
                                                     const StateOptions& options) = 0;
   /// kExhausted if there is no memory for them. Rows that were never written cost nothing.
   virtual Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) = 0;
+  /// The same for rows that cross to another backend. The default copies them through the host's memory.
+  virtual Result<std::unique_ptr<RowBorder>> make_border(int width, int capacity);
 };
 
 }  // namespace ft

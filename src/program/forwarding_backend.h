@@ -60,6 +60,7 @@ class ForwardingBackend : public Backend {
   Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
     return inner_->make_rows(width, capacity);
   }
+  // make_border: the default, whose rows are those of the wrapper
 
  protected:
   Backend& inner() { return *inner_; }

@@ -64,7 +64,11 @@ void Embed::describe(Describer& d) const {
   d.writes(out, out.width, Granularity::whole());
 }
 
-void Input::describe(Describer& d) const { d.writes(out, width, Granularity::whole()); }
+void Input::describe(Describer& d) const {
+  d.require(number >= 0 && number < static_cast<int>(kMaxInputs),
+            "is one input more than a program may have");
+  d.writes(out, width, Granularity::whole());
+}
 
 void Norm::describe(Describer& d) const {
   d.reads(in, in.width, Granularity::whole());

@@ -100,11 +100,13 @@ struct Embed {
   int out_width() const { return static_cast<int>(table.cols); }
   void describe(Describer& d) const;
 };
-/// out = the step's hidden rows (StepArgs::hidden), which a drafter's network takes from its target.
+/// out = the hidden rows of the step (StepArgs::hidden), which a drafter takes from its target. A program
+/// has at most kMaxInputs.
 struct Input {
   static constexpr std::string_view kName = "input";
   int width = 0;
   Row out;
+  int number = 0;  // among the inputs of its program: the store that it reads
   int out_width() const { return width; }
   void describe(Describer& d) const;
 };

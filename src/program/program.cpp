@@ -12,6 +12,16 @@ std::vector<Row> Program::linear(Row in, std::vector<Weight> weights) {
   return outs;
 }
 
+Program Program::part_of(const Program& whole, StateLayout layout, std::vector<Instruction> instructions) {
+  Program part;
+  part.instructions_ = std::move(instructions), part.layout_ = std::move(layout);
+  part.row_count_ = whole.row_count_, part.max_weight_bits_ = whole.max_weight_bits_;
+  part.reads_only_ = whole.reads_only_;
+  for (const Instruction& instruction : part.instructions_)
+    part.capture_count_ += std::holds_alternative<Capture>(instruction) ? 1 : 0;
+  return part;
+}
+
 namespace {
 
 std::string weight_text(const Weight& weight) {

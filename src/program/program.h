@@ -27,6 +27,10 @@ class Program {
     return program;
   }
 
+  /// A part of a program: `instructions` over the rows and the state `layout` of its steps, whose inputs,
+  /// captures and places in the state are numbered already.
+  static Program part_of(const Program& whole, StateLayout layout, std::vector<Instruction> instructions);
+
   /// Appends an instruction, sets its output row and its place in the state, and returns the output.
   template <class Op>
   Row append(Op op) {

@@ -3,6 +3,7 @@
 //   RowStore   a matrix [capacity, width] in the backend's memory; Backend::make_rows makes one
 //   RowPlaces  the places of a store that a step reads, one for each of its rows
 //   CapturePlaces  the places of each store that a step writes
+//   RowBorder  rows that cross from one backend to another; Backend::make_border makes one
 // Thread: the engine thread. One second thread may call read() for places that no step writes meanwhile.
 #pragma once
 
@@ -32,8 +33,9 @@ struct RowPlaces {
   std::span<const std::int32_t> places;  // [rows of the step]
 };
 
-/// Captures that one program may have.
-inline constexpr std::size_t kMaxCaptures = 4;
+/// Captures that one program may have, and stores that its inputs may read.
+inline constexpr std::size_t kMaxCaptures = 8;
+inline constexpr std::size_t kMaxInputs = 8;
 
 /// The same places in the store of each capture.
 struct CapturePlaces {
@@ -42,6 +44,20 @@ struct CapturePlaces {
 
   CapturePlaces() = default;
   CapturePlaces(RowStore* store, std::span<const std::int32_t> to) : stores{store}, places(to) {}
+};
+
+/// A store of a backend whose rows the host reads and writes. Thread: the engine thread.
+class RowBorder {
+ public:
+  virtual ~RowBorder() = default;
+  /// For steps of the backend.
+  virtual RowStore& rows() = 0;
+  /// Rows [0, count) as the steps that were submitted have written them: [count, width]. It waits for them.
+  virtual std::span<const float> fetch(int count) = 0;
+  /// Where the host writes rows [0, count), which no submitted step reads any more: [count, width].
+  virtual std::span<float> fill(int count) = 0;
+  /// Steps that are submitted from now on read rows [0, count) as they were filled.
+  virtual void send(int count) = 0;
 };
 
 }  // namespace ft

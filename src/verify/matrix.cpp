@@ -227,7 +227,7 @@ class Matrix {
     decoder_.reset();
     backend_.reset();
     BackendOptions backend = options_.backend;
-    backend.threads = threads;
+    backend.threads = threads, backend.target = &model_.target;
     FT_ASSIGN(backend_, make_backend(backend));
     if (options_.around) backend_ = options_.around(std::move(backend_));
     DecoderOptions options;

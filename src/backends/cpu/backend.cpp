@@ -57,6 +57,9 @@ class CpuBackend final : public Backend {
   Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
     return HostRows::make(width, capacity, "cpu backend");
   }
+  Result<std::unique_ptr<RowBorder>> make_border(int width, int capacity) override {
+    return HostBorder::make(width, capacity, "cpu backend");
+  }
 
  private:
   std::string choices() const {

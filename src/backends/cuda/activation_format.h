@@ -4,7 +4,7 @@
 #pragma once
 
 #include "backends/cuda/arguments.h"
-#include "backends/cuda/device.h"
+#include "backends/cuda/scratch.h"
 
 namespace ft::cuda {
 
@@ -43,12 +43,13 @@ struct HeldRow {
 
 /// Memory for rows in one format; its current contents are known where launches are made.
 struct ActivationMemory {
-  Memory codes, scales;
+  SharedMemory codes;
+  Memory scales;
 
-  bool empty() const { return codes.empty() || scales.empty(); }
+  bool empty() const { return codes->empty() || scales.empty(); }
   /// Rows of k codes from the beginning.
   QuantisedRowsOut rows(int k, int group) const {
-    return {codes.at<signed char>(), scales.at<float>(), k, group};
+    return {codes->at<signed char>(), scales.at<float>(), k, group};
   }
 };
 

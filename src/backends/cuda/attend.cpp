@@ -95,7 +95,7 @@ Status Compiler::make(const Attention& op) {
     args.gain_count = static_cast<int>(op.gains.size());
     args.gain_span = static_cast<int>(std::min<std::int64_t>(op.gain_span, INT32_MAX));
   }
-  args.queries = queries_.at<float>();
+  args.queries = queries_->at<float>();
   args.block_bytes = state_plan_->block_bytes;
   args.layer_offset = state_plan_->caches[static_cast<std::size_t>(op.cache)];
   args.head_bytes = state_plan_->head_bytes[static_cast<std::size_t>(op.cache)];

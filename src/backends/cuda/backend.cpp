@@ -23,6 +23,7 @@ class CudaBackend final : public Backend {
   CudaBackend(std::shared_ptr<Device> device, std::shared_ptr<RoundTokens> round, int kv_bits)
       : device_(std::move(device)),
         weights_(std::make_shared<WeightStore>(device_)),
+        scratch_(std::make_shared<Scratch>(device_)),
         round_(std::move(round)),
         kv_bits_(kv_bits) {}
 
@@ -46,13 +47,16 @@ class CudaBackend final : public Backend {
   double measured_bandwidth_gb_s() override { return device_->copy_gb_per_s(); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    return cuda::compile(program, options, device_, weights_, round_, kv_bits_);
+    return cuda::compile(program, options, device_, weights_, scratch_, round_, kv_bits_);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
     return CudaState::make(device_, layout, options, kv_bits_);
   }
   Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
     return CudaRows::make(device_, width, capacity);
+  }
+  Result<std::unique_ptr<RowBorder>> make_border(int width, int capacity) override {
+    return CudaBorder::make(device_, width, capacity);
   }
 
  private:
@@ -62,6 +66,7 @@ class CudaBackend final : public Backend {
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<WeightStore> weights_;
+  std::shared_ptr<Scratch> scratch_;
   std::shared_ptr<RoundTokens> round_;
   int kv_bits_;
 };

@@ -12,6 +12,7 @@
 #include "backends/cuda/extra_head.h"
 #include "backends/cuda/kernels/draft_arguments.cuh"
 #include "backends/cuda/rows.h"
+#include "backends/cuda/scratch.h"
 #include "backends/cuda/state.h"
 #include "backends/cuda/step_memory.h"
 #include "backends/cuda/weights.h"
@@ -26,7 +27,7 @@ inline constexpr int kSplitRows = 32;  // steps of more rows attend without spli
 /// Memory of a step that its launches point to.
 struct StepPlaces {
   const CudaState* state = nullptr;
-  const CudaRows* hidden = nullptr;
+  std::array<const CudaRows*, kMaxInputs> hidden{};  // [Input::number]
   std::array<const CudaRows*, kMaxCaptures> captures{};
   const CudaRows* embeddings = nullptr;
   auto operator<=>(const StepPlaces&) const = default;
@@ -65,6 +66,7 @@ struct CompiledProgram {
 
   // Operations point to these.
   std::vector<Memory> memory;
+  std::vector<SharedMemory> shared;
   std::vector<std::shared_ptr<const PackedMatrix>> packed;
 };
 

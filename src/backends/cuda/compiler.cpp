@@ -67,9 +67,11 @@ Status check_supported(const Program& program) {
 }
 
 Compiler::Compiler(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
-                   std::shared_ptr<RoundTokens> round, const CompileOptions& options, int kv_bits)
+                   std::shared_ptr<Scratch> scratch, std::shared_ptr<RoundTokens> round,
+                   const CompileOptions& options, int kv_bits)
     : device_(std::move(device)),
       weights_(std::move(weights)),
+      scratch_(std::move(scratch)),
       round_(std::move(round)),
       options_(options),
       kv_bits_(kv_bits) {}
@@ -105,9 +107,10 @@ CompiledProgram Compiler::finish() {
   made.logits = logits_, made.samples = samples_, made.sample_args = sample_args_;
   made.walk = std::move(walk_);
   made.packed = std::move(packed_), made.memory = std::move(retained_);
-  for (Memory* memory : {&arena_, &linear_workspace_, &logits_memory_, &queries_, &sample_memory_,
-                         &codes_.codes, &codes_.scales, &expert_rows_, &expert_tile_memory_, &mixture_rows_})
+  for (Memory* memory : {&logits_memory_, &sample_memory_, &codes_.scales, &expert_rows_,
+                         &expert_tile_memory_, &mixture_rows_})
     made.memory.push_back(std::move(*memory));
+  made.shared = {arena_, linear_workspace_, queries_, codes_.codes};
   return made;
 }
 
@@ -145,12 +148,12 @@ Status Compiler::reserve(const Program& program) {
   }
   const std::int64_t total =
       plan_->bytes() + code_bytes_ + code_scale_bytes_ + workspace_bytes_ + query_floats_ * 4;
-  arena_ = Memory(device_, static_cast<std::size_t>(plan_->bytes()));
-  codes_ = {Memory(device_, static_cast<std::size_t>(code_bytes_)),
+  arena_ = scratch_->take(Scratch::Use::kRows, plan_->bytes());
+  codes_ = {scratch_->take(Scratch::Use::kCodes, code_bytes_),
             Memory(device_, static_cast<std::size_t>(code_scale_bytes_))};
-  linear_workspace_ = Memory(device_, static_cast<std::size_t>(workspace_bytes_));
-  queries_ = Memory(device_, static_cast<std::size_t>(query_floats_ * 4));
-  if (arena_.empty() || codes_.empty() || linear_workspace_.empty() || queries_.empty())
+  linear_workspace_ = scratch_->take(Scratch::Use::kPartialSums, workspace_bytes_);
+  queries_ = scratch_->take(Scratch::Use::kQueries, query_floats_ * 4);
+  if (arena_->empty() || codes_.empty() || linear_workspace_->empty() || queries_->empty())
     return no_memory(*device_, "activations", total, "use a smaller prompt chunk");
   FT_TRY(reserve_experts());
   device_->clear(codes_.scales.at(), codes_.scales.bytes());  // rows that a step lacks have scales too
@@ -160,13 +163,14 @@ Status Compiler::reserve(const Program& program) {
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             std::shared_ptr<Device> device,
                                             std::shared_ptr<WeightStore> weights,
+                                            std::shared_ptr<Scratch> scratch,
                                             std::shared_ptr<RoundTokens> round, int kv_bits) {
   using Compiled = Result<std::unique_ptr<Executable>>;
   return format::with_memory_guard("compile the program", "cuda backend", [&]() -> Compiled {
     FT_TRY(check(program));
     FT_TRY(check_supported(program));
     try {
-      Compiler compiler(device, std::move(weights), round, options, kv_bits);
+      Compiler compiler(device, std::move(weights), std::move(scratch), round, options, kv_bits);
       FT_ASSIGN(CompiledProgram compiled, compiler.compile(program));
       device->wait();
       return std::unique_ptr<Executable>(std::make_unique<CudaExecutable>(

@@ -41,7 +41,8 @@ struct TileMemory {
 class Compiler {
  public:
   Compiler(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
-           std::shared_ptr<RoundTokens> round, const CompileOptions& options, int kv_bits);
+           std::shared_ptr<Scratch> scratch, std::shared_ptr<RoundTokens> round,
+           const CompileOptions& options, int kv_bits);
   Result<CompiledProgram> compile(const Program& program);
 
  private:
@@ -143,12 +144,13 @@ class Compiler {
   bool only_read_in(ActivationFormat format, Row out) const;
   const Linear* linear_after() const;
   QuantisedRowsOut codes_for_next(Row out, View& rows);
-  View view(Row row) const { return plan_->view(row, arena_.at()); }
+  View view(Row row) const { return plan_->view(row, arena_->at()); }
 
   CompiledProgram finish();
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<WeightStore> weights_;
+  std::shared_ptr<Scratch> scratch_;
   std::shared_ptr<RoundTokens> round_;
   CompileOptions options_;
   int kv_bits_;
@@ -160,7 +162,8 @@ class Compiler {
   std::vector<int> made_for_;  // by operation: its instruction
   StepMemory step_;
 
-  Memory arena_, linear_workspace_, logits_memory_, queries_, sample_memory_;
+  SharedMemory arena_, linear_workspace_, queries_;
+  Memory logits_memory_, sample_memory_;
   ActivationMemory codes_;
   ExpertSizes expert_sizes_;
   Memory expert_rows_, expert_tile_memory_, mixture_rows_;
@@ -193,6 +196,7 @@ class Compiler {
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             std::shared_ptr<Device> device,
                                             std::shared_ptr<WeightStore> weights,
+                                            std::shared_ptr<Scratch> scratch,
                                             std::shared_ptr<RoundTokens> round, int kv_bits);
 /// kUnsupported, naming the lack, if compile() would refuse the program because a kernel is missing.
 Status check_supported(const Program& program);

@@ -39,12 +39,11 @@ void CudaExecutable::submit(const StepArgs& args, State& state) {
   bool moved = false;
   shape_ = compiled_.step.fill(args, later ? DeviceSamples::kNone : *kind, moved);
   if (moved) graphs_.clear();
-  StepPlaces places{&static_cast<const CudaState&>(state),
-                    static_cast<const CudaRows*>(args.hidden.store),
-                    {},
-                    static_cast<const CudaRows*>(args.embeddings.store)};
-  std::ranges::transform(args.capture.stores, places.captures.begin(),
-                         [](const RowStore* store) { return static_cast<const CudaRows*>(store); });
+  const auto rows_of = [](const RowStore* store) { return static_cast<const CudaRows*>(store); };
+  StepPlaces places{&static_cast<const CudaState&>(state), {}, {}, rows_of(args.embeddings.store)};
+  std::ranges::transform(args.more_hidden, places.hidden.begin(), rows_of);
+  places.hidden[0] = rows_of(args.hidden.store);
+  std::ranges::transform(args.capture.stores, places.captures.begin(), rows_of);
   start({shape_, places});
   result_ = {};
   if (compiled_.vocabulary > 0 && shape_.logit_rows > 0 && args.logits) {

@@ -71,7 +71,7 @@ void Compiler::add_expert_product(const ExpertProduct& product, int chosen, int 
   const WeightKind kind = matrix.kind;
   ExpertArgs args{};
   args.records = matrix.memory.at<unsigned char>();
-  args.codes = codes_.codes.at<signed char>();
+  args.codes = codes_.codes->at<signed char>();
   args.scales = codes_.scales.at<float>();
   args.in = product.in, args.out = product.out;
   args.pairs_a_row = product.pairs_a_row;

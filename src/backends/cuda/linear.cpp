@@ -45,13 +45,13 @@ LinearCall Compiler::call_of(const Product& product) const {
   if (call.packed()) {
     LinearArgs& args = call.args;
     args.records = matrix.memory.at<unsigned char>();
-    args.codes = codes_.codes.at<signed char>();
+    args.codes = codes_.codes->at<signed char>();
     args.scales = codes_.scales.at<float>();
     args.out = product.out, args.residual = product.residual;
     args.tiles = parts_of(product.outputs, kTileOutputs);
     args.groups = matrix.groups();
     args.outputs = product.outputs;
-    call.workspace = linear_workspace_.at<unsigned char>();
+    call.workspace = linear_workspace_->at<unsigned char>();
     return call;
   }
   PlainLinearArgs& args = call.plain;

@@ -170,7 +170,7 @@ Status Compiler::make_mixture(const Mixture& mixture) {
   MixtureArgs args{};
   args.route = {view(route.scores), {}, nullptr, route.chosen, route.renormalised ? 1 : 0, nullptr, 1, 0};
   FT_ASSIGN(args.route.scale, retain<float>(weights_->floats(route.scale)));
-  args.codes = codes_.codes.at<signed char>(), args.scales = codes_.scales.at<float>();
+  args.codes = codes_.codes->at<signed char>(), args.scales = codes_.scales.at<float>();
   FT_ASSIGN(const auto inner, experts_matrix(experts, true, max_bits));
   FT_ASSIGN(const auto down, experts_matrix(experts, false, max_bits));
   args.inner = inner->memory.at<unsigned char>(), args.down = down->memory.at<unsigned char>();

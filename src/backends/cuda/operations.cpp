@@ -36,9 +36,11 @@ Status Compiler::make(const Embed& op) {
 Status Compiler::make(const Input& op) {
   GatherArgs args{};
   args.out = view(op.out);
-  operations_.emplace_back([args](const StepRun& step) mutable {
+  const auto number = static_cast<std::size_t>(op.number);
+  operations_.emplace_back([args, number](const StepRun& step) mutable {
+    const CudaRows& from = *step.places.hidden[number];
     args.step = step.table;
-    args.store = step.places.hidden->data(), args.store_width = step.places.hidden->width();
+    args.store = from.data(), args.store_width = from.width();
     step.device.launch({"gather_rows", {parts_of(args.out.width, 256), step.shape.rows}, 256}, &args);
   });
   return {};

@@ -224,7 +224,7 @@ void encode(const Step& step, const Embed& op, const Parts& parts) {
 }
 
 void encode(const Step& step, const Input& op, const Parts&) {
-  take(step, "hidden", step.args->hidden, op.out);
+  take(step, "hidden", step.args->input(op.number), op.out);
 }
 
 void encode(const Step& step, const Norm& op, const Parts& parts) {

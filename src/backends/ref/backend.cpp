@@ -25,6 +25,9 @@ class RefBackend final : public Backend {
   Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
     return HostRows::make(width, capacity, "ref backend");
   }
+  Result<std::unique_ptr<RowBorder>> make_border(int width, int capacity) override {
+    return HostBorder::make(width, capacity, "ref backend");
+  }
 };
 
 }  // namespace

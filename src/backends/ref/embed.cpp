@@ -19,8 +19,8 @@ void execute(const Step& step, const Embed& op, Weights weights) {
 }
 
 void execute(const Step& step, const Input& op, Weights /*weights*/) {
-  for (int r = 0; r < step.rows; ++r)
-    std::copy_n(host_row(step.args->hidden, r), op.width, step.row(op.out, r));
+  const RowPlaces from = step.args->input(op.number);
+  for (int r = 0; r < step.rows; ++r) std::copy_n(host_row(from, r), op.width, step.row(op.out, r));
 }
 
 void execute(const Step& step, const Capture& op, Weights /*weights*/) {

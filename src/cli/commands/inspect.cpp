@@ -86,6 +86,7 @@ void show(const Inspection& found, Terminal& terminal) {
                                         size(found.step_bytes), size(found.held_bytes))});
   }
   for (const std::string& donor : found.head_donors) rows.push_back({"heads that fit", donor});
+  for (const std::string& device : found.devices) rows.push_back({"device", device});
   if (!found.tune.empty()) rows.push_back({"trains a drafter", found.tune});
   if (!found.packed_cache.folder.empty()) {
     rows.push_back(
@@ -178,7 +179,7 @@ Result<int> run_inspect(const InspectOptions& options, Terminal& terminal) {
   }
   FT_ASSIGN(const Model model, load_named(options.model, load_options));
   FT_ASSIGN(const std::int64_t context, choose_context(options.context, model));
-  const BackendSettings settings = options.settings.optional();  // for two backends
+  const BackendSettings settings = without_division(options.settings).optional();  // for two backends
   FT_ASSIGN(const std::unique_ptr<Backend> backend,
             make_backend({.name = "cpu", .threads = 1, .settings = settings}));
   Inspection found = inspect(model, read_machine(), context, *backend, options.program);
@@ -197,6 +198,9 @@ Result<int> run_inspect(const InspectOptions& options, Terminal& terminal) {
     if (drafters.ok() && drafters->empty()) found.tune = "foretoken tune " + model.directory;
   }
   found.gpu = gpu_fit(model, context, settings);
+  BackendOptions division;
+  division.settings = options.settings, division.target = &model.target;
+  FT_ASSIGN(found.devices, division_lines(division));
   if (options.output.json) {
     terminal.out(inspect_json(found) + "\n");
   } else {
@@ -216,6 +220,7 @@ Command inspect_command() {
       "  foretoken inspect\n"
       "  foretoken inspect ~/models/Qwen3.5-4B-4bit --context 32768\n"
       "  foretoken inspect synth:qwen3.5-27b?bits=4       the needs of a model of that shape\n"
+      "  foretoken inspect synth:qwen3.5-27b?bits=4 --devices cuda:0,cpu  the layers that each device gets\n"
       "  foretoken inspect --remote mlx-community/Qwen3.5-9B-4bit     before a download\n"
       "  foretoken inspect --program --json\n";
   command.flags.group("Model");

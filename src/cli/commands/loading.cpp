@@ -18,6 +18,7 @@
 #include "models/family.h"
 #include "models/synthetic/model.h"
 #include "sched/admission.h"
+#include "sched/machine_memory.h"
 #include "sched/memory_plan.h"
 #include "text/end_token.h"
 
@@ -143,6 +144,7 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   options.check_device = [&model = loaded->model, least, device_bytes](const Backend& backend) {
     return check_backend(backend, model, least, device_bytes);
   };
+  options.target = &loaded->model.target, options.host_bytes = available_memory();
   FT_ASSIGN(loaded->backend, make_backend(options));
   loaded->backend_options = std::move(options), loaded->calibration = choice.calibration;
   loaded->max_pixels = choice.max_pixels;

@@ -139,7 +139,8 @@ Result<int> run_verify(const VerifyOptions& options, Terminal& terminal) {
                               loaded->model.directory));
   }
   const std::string backend = loaded->backend->describe();
-  loaded->backend_options.name = loaded->backend->name();  // each cell on the same one
+  if (loaded->backend->name() != "split")
+    loaded->backend_options.name = loaded->backend->name();  // each cell on the same one
   loaded->backend.reset();  // its threads would compete with those of the cells
   const Result<MatrixReport> report = run_parts(options, *loaded, terminal);
   if (!report.ok()) return report.error();

@@ -232,6 +232,7 @@ std::string inspect_json(const Inspection& found) {
              {"available_bytes", found.memory_available}}},
            {"verdict", found.verdict},
            {"gpu", found.gpu.empty() ? Json(nullptr) : Json(found.gpu)},
+           {"devices", found.devices},
            {"head",
             {{"state", found.head_state},
              {"sentence", found.head_sentence},

@@ -30,13 +30,14 @@ class EmbedOp final : public Operation {
 
 class InputOp final : public Operation {
  public:
-  InputOp(const Input& op, const BuildContext& context) : out_(context.matrix(op.out)) {}
+  InputOp(const Input& op, const BuildContext& context) : out_(context.matrix(op.out)), number_(op.number) {}
   void run(const Step& step, int worker, int workers) override {
+    const RowPlaces places = step.args->input(number_);
     const Range range = partition(step.rows * out_.width, kLanes, worker, workers);
     for (std::int64_t at = range.first; at < range.last;) {
       const std::int64_t row = at / out_.width;
       const std::int64_t end = std::min(range.last, (row + 1) * out_.width);
-      const float* from = host_row(step.args->hidden, static_cast<int>(row)) + (at - row * out_.width);
+      const float* from = host_row(places, static_cast<int>(row)) + (at - row * out_.width);
       std::memcpy(out_.data + at, from, static_cast<std::size_t>(end - at) * sizeof(float));
       at = end;
     }
@@ -44,6 +45,7 @@ class InputOp final : public Operation {
 
  private:
   Matrix out_;
+  int number_;
 };
 
 }  // namespace

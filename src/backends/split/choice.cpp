@@ -1,0 +1,208 @@
+#include "backends/split/choice.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <optional>
+
+#include "backends/registry.h"
+#include "backends/split/backend.h"
+
+namespace ft::split {
+namespace {
+
+constexpr const char* kSplit = "split";
+constexpr const char* kDevices = "devices";
+constexpr const char* kExperts = "experts";
+constexpr int kMaxLayers = 4096;
+
+std::optional<int> count_in(std::string_view text) {
+  int count = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const bool good = failure == std::errc() && end == text.data() + text.size();
+  return good && count >= 1 && count <= kMaxLayers ? std::optional(count) : std::nullopt;
+}
+
+/// Layers whose experts are on the processors: 0: none, -1: all.
+Result<int> expert_layers(const std::string& value) {
+  if (value == "device") return 0;
+  if (value == "cpu") return -1;
+  if (value.starts_with("cpu=")) {
+    if (const std::optional<int> count = count_in(std::string_view(value).substr(4))) return *count;
+  }
+  return Error{Code::kInvalid,
+               fmt::format("expected device, cpu or cpu=LAYERS (1 to {}), found '{}'", kMaxLayers, value)};
+}
+
+Status check_split(const std::string& value) {
+  if (value == "none" || value == "layers") return {};
+  return Error{Code::kInvalid, fmt::format("expected none or layers, found '{}'", value)};
+}
+
+Status check_devices(const std::string& value) {
+  FT_TRY(read_devices(value, gpu_backend()));
+  return {};
+}
+
+Status check_experts(const std::string& value) {
+  FT_TRY(expert_layers(value));
+  return {};
+}
+
+Error wrong_flag(const char* flag, const Error& error) {
+  return {error.code, fmt::format("--{}: {}", flag, error.message)};
+}
+
+BackendOptions options_of_part(BackendOptions options) {
+  options.settings = undivided(std::move(options.settings));
+  options.check_device = {};  // the whole model need not fit one part
+  return options;
+}
+
+Status check_whole(const BackendOptions& options, const Result<std::unique_ptr<Backend>>& made) {
+  if (!made.ok()) return made.error();
+  return options.check_device ? options.check_device(**made) : Status();
+}
+
+Result<std::unique_ptr<Backend>> make_layers(const BackendOptions& options, const MakeOne& make_one) {
+  if (options.target == nullptr)
+    return Error{Code::kUnsupported, "--split layers: this command loads no model to divide; omit the flag"};
+  FT_ASSIGN(const std::vector<DeviceName> names,
+            read_devices(options.settings.value(kDevices, ""), gpu_backend()));
+  if (names.size() < 2) {
+    return Error{Code::kInvalid,
+                 fmt::format("--split layers needs two devices or more; example: --devices {0}:0,{0}:1 or "
+                             "--devices {0}:0,cpu",
+                             gpu_backend())};
+  }
+  std::vector<Part> parts;
+  std::vector<int> counts;
+  for (const DeviceName& name : names) {
+    BackendOptions own = options_of_part(options);
+    own.name = name.backend, own.settings = own.settings.optional();
+    if (!name.device.empty()) own.settings.set({"device", name.device});
+    Result<std::unique_ptr<Backend>> made = make_one(own);
+    if (!made.ok())
+      return Error{made.error().code, fmt::format("--devices {}: {}", name.text(), made.error().message)};
+    parts.push_back({name.text(), std::move(*made)});
+    if (name.layers > 0) counts.push_back(name.layers);
+  }
+  if (!counts.empty() && counts.size() != parts.size()) {
+    return Error{Code::kInvalid,
+                 fmt::format("--devices gives {} of {} devices a number of layers; give it to all or to none",
+                             counts.size(), parts.size())};
+  }
+  return by_layers(std::move(parts), std::move(counts), *options.target, options.host_bytes);
+}
+
+/// Experts that are not packed into a file stay in memory.
+Status check_room(const BackendOptions& options, int layers) {
+  if (options.target == nullptr || options.host_bytes <= 0 || !options.packed_cache.folder.empty()) return {};
+  const std::int64_t bytes = bytes_on(*options.target, place_experts(*options.target, layers), 1);
+  if (bytes <= options.host_bytes) return {};
+  return Error{
+      Code::kExhausted,
+      fmt::format("--experts: the routed experts take {:.1f} GB, and this machine has {:.1f} GB free; "
+                  "use --experts cpu=LAYERS, or keep packed weights in a file (--packed-cache auto)",
+                  static_cast<double>(bytes) * 1e-9, static_cast<double>(options.host_bytes) * 1e-9)};
+}
+
+Result<std::unique_ptr<Backend>> make_experts(const BackendOptions& options, int layers,
+                                              const MakeOne& make_one) {
+  FT_TRY(check_room(options, layers));
+  BackendOptions own = options_of_part(options);
+  FT_ASSIGN(std::unique_ptr<Backend> main, make_one(own));
+  if (main->name() == "cpu") return main;  // the experts are there
+  std::string name(main->name());
+  own.name = "cpu", own.settings = own.settings.optional();
+  FT_ASSIGN(std::unique_ptr<Backend> experts, make_one(own));
+  return with_experts({std::move(name), std::move(main)}, {"cpu", std::move(experts)}, layers);
+}
+
+}  // namespace
+
+std::vector<BackendFlag> flags() {
+  return {
+      {kSplit, "HOW", "none",
+       "Divides the model over --devices: none (default), or layers: consecutive layers on each",
+       check_split},
+      {kDevices, "LIST", "",
+       "Devices of --split in order, as BACKEND, BACKEND:NUMBER or NUMBER (of a GPU), each with =LAYERS or "
+       "none: cuda:0,cuda:1 or 0=30,cpu=10. Without numbers of layers: by free memory",
+       check_devices},
+      {kExperts, "PLACE", "device",
+       "Routed experts of a mixture: device (default: with the rest of the model), cpu (on the cpu backend, "
+       "the rest on the GPU) or cpu=N (those of the first N layers)",
+       check_experts},
+  };
+}
+
+BackendSettings undivided(BackendSettings settings) {
+  for (const char* flag : {kSplit, kDevices, kExperts}) settings.remove(flag);
+  return settings;
+}
+
+Result<std::vector<std::string>> division_lines(BackendOptions options, const MakeOne& make_one) {
+  if (!is_asked(options.settings)) return std::vector<std::string>();
+  if (options.settings.value(kExperts, "device") == "device") options.settings.set({kSplit, "layers"});
+  FT_ASSIGN(const std::unique_ptr<Backend> made, make(options, make_one));
+  if (made->name() != "split") return std::vector<std::string>{"1 (cpu): the whole model"};
+  return division_of(*made, *options.target);
+}
+
+bool is_asked(const BackendSettings& settings) {
+  return settings.value(kSplit, "none") != "none" || settings.value(kExperts, "device") != "device" ||
+         !settings.value(kDevices, "").empty();
+}
+
+Result<std::unique_ptr<Backend>> make(const BackendOptions& options, const MakeOne& make_one) {
+  for (const BackendFlag& flag : flags()) {
+    const std::string value = options.settings.value(flag.name, flag.usual_value);
+    if (const Status good = flag.check(value); !good.ok()) return wrong_flag(flag.name.data(), good.error());
+  }
+  const bool layers = options.settings.value(kSplit, "none") == "layers";
+  const int experts = *expert_layers(options.settings.value(kExperts, "device"));
+  if (layers && experts != 0) {
+    return Error{Code::kInvalid,
+                 "--split layers and --experts cpu divide the model in two ways; use one of them"};
+  }
+  if (!layers && experts == 0)
+    return Error{Code::kInvalid,
+                 "--devices without --split: add --split layers, or use --device for one GPU"};
+  Result<std::unique_ptr<Backend>> made =
+      layers ? make_layers(options, make_one) : make_experts(options, experts, make_one);
+  FT_TRY(check_whole(options, made));
+  return made;
+}
+
+Result<std::vector<DeviceName>> read_devices(const std::string& text, const std::string& gpu_backend) {
+  std::vector<DeviceName> devices;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    std::string one = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto wrong = [&](const char* why) {
+      return Error{Code::kInvalid, fmt::format("'{}' {}; example: cuda:0=30,cpu=10", one, why)};
+    };
+    DeviceName device;
+    if (const std::size_t equal = one.find('='); equal != std::string::npos) {
+      const std::optional<int> layers = count_in(std::string_view(one).substr(equal + 1));
+      if (!layers) return wrong("has no number of layers after =");
+      device.layers = *layers, one.resize(equal);
+    }
+    const std::size_t colon = one.find(':');
+    device.backend = one.substr(0, colon);
+    if (colon != std::string::npos) device.device = one.substr(colon + 1);
+    if (device.backend.empty() || (colon != std::string::npos && device.device.empty()))
+      return wrong("names no device");
+    if (device.backend.find_first_not_of("0123456789") == std::string::npos) {
+      if (colon != std::string::npos) return wrong("names no backend");
+      device.device = device.backend, device.backend = gpu_backend;
+    }
+    if (device.backend == "auto") return wrong("is not one device");
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+}  // namespace ft::split
