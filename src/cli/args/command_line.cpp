@@ -240,7 +240,7 @@ Result<CommandLine> parse_command_line(int argc, const char* const* argv,
     line.help = "foretoken " FORETOKEN_VERSION "\n";
     return line;
   } catch (const CLI::Error& error) {
-    if (chosen() == nullptr && argc > 1) {
+    if (!words.empty() && named_command(std::span(words).first(1), commands) == nullptr) {
       return argv[1][0] == '-' ? unknown_flag(argv[1]) : unknown_subcommand(argv[1], commands);
     }
     return Error{Code::kInvalid, sentence(error.what(), chosen() != nullptr ? chosen()->name : "")};

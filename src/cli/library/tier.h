@@ -33,7 +33,10 @@ struct Assessment {
   std::string drafters;  // "MTP head", "EAGLE-3", or both with a comma; empty: none
 
   bool runs() const { return tier <= Tier::kNoHead; }
-  std::string_view drafted_by() const { return !runs() ? "" : drafters.empty() ? "n-gram lookup" : drafters; }
+  std::string_view drafted_by() const {
+    if (!runs()) return "";
+    return drafters.empty() ? std::string_view("n-gram lookup") : drafters;
+  }
 };
 
 /// Models of the family have an MTP head, unless a conversion dropped it.
