@@ -22,7 +22,7 @@ class Scratch {
   SharedMemory take(Use use, std::int64_t bytes) {
     std::weak_ptr<const Memory>& known = known_[static_cast<std::size_t>(use)];
     SharedMemory memory = known.lock();
-    if (memory && static_cast<std::int64_t>(memory->bytes()) >= bytes) return memory;
+    if (memory && !memory->empty() && static_cast<std::int64_t>(memory->bytes()) >= bytes) return memory;
     memory = std::make_shared<const Memory>(device_, static_cast<std::size_t>(bytes));
     known = memory;
     return memory;
