@@ -1,7 +1,7 @@
-// Memory that a step fills and no later step reads: activations, codes, partial sums. Steps of a backend run in
-// the order of one stream, so its executables share it; a model that is split into stages has many of them. An
-// executable that needs more than there is gets its own, which those after it share. Owner: the backend and the
-// executables. Thread: the engine thread.
+// Memory that a step fills and no later step reads: activations, codes, partial sums. Steps of a backend run
+// in the order of one stream, so its executables share it; a model that is split into stages has many of
+// them. An executable that needs more than there is gets its own, which those after it share. Owner: the
+// backend and the executables. Thread: the engine thread.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ class Scratch {
   SharedMemory take(Use use, std::int64_t bytes) {
     std::weak_ptr<const Memory>& known = known_[static_cast<std::size_t>(use)];
     SharedMemory memory = known.lock();
-    if (memory && static_cast<std::int64_t>(memory->bytes()) >= bytes) return memory;
+    if (memory && !memory->empty() && static_cast<std::int64_t>(memory->bytes()) >= bytes) return memory;
     memory = std::make_shared<const Memory>(device_, static_cast<std::size_t>(bytes));
     known = memory;
     return memory;

@@ -1,9 +1,9 @@
 // One model on several backends of this machine: consecutive layers on each (--split layers), or the routed
 // experts on the processors and all else on a GPU (--experts cpu). Each part computes as its backend does
 // alone, so tokens are those of the parts' arithmetic, for any number of rows; parts of one backend give the
-// bits of that backend. Programs that are not divided (drafters, towers of images), hidden rows and samples are
-// on the part that answers, as that backend's own objects. Owner: the caller. Thread: the engine thread. Errors:
-// a division that is impossible or does not fit, then those of the parts.
+// bits of that backend. Programs that are not divided (drafters, towers of images), hidden rows and samples
+// are on the part that answers, as that backend's own objects. Owner: the caller. Thread: the engine thread.
+// Errors: a division that is impossible or does not fit, then those of the parts.
 #pragma once
 
 #include <memory>
@@ -20,15 +20,15 @@ struct Part {
   std::unique_ptr<Backend> backend;
 };
 
-/// `counts`: layers of each part; empty: by free memory (`host_bytes`: of the machine, for parts without their
-/// own; 0: unknown, then parts share evenly). `target`: the program that is divided.
+/// `counts`: layers of each part; empty: by free memory (`host_bytes`: of the machine, for parts without
+/// their own; 0: unknown, then parts share evenly). `target`: the program that is divided.
 Result<std::unique_ptr<Backend>> by_layers(std::vector<Part> parts, std::vector<int> counts,
                                            const Program& target, std::int64_t host_bytes);
 /// Routed experts of the first `layers` layers on `experts`, below 0: of all.
 Result<std::unique_ptr<Backend>> with_experts(Part main, Part experts, int layers);
 
-/// A line for each part of a backend that these made: its name, what it has of the program, bytes of weights and
-/// free memory.
+/// A line for each part of a backend that these made: its name, what it has of the program, bytes of weights
+/// and free memory.
 Result<std::vector<std::string>> division_of(const Backend& split, const Program& program);
 
 }  // namespace ft::split

@@ -112,7 +112,11 @@ Result<std::unique_ptr<Backend>> make_experts(const BackendOptions& options, int
   FT_TRY(check_room(options, layers));
   BackendOptions own = options_of_part(options);
   FT_ASSIGN(std::unique_ptr<Backend> main, make_one(own));
-  if (main->name() == "cpu") return main;  // the experts are there
+  if (main->name() == "cpu") {
+    if (options.notice)
+      options.notice("--experts cpu changes nothing: the whole model is on the cpu backend");
+    return main;
+  }
   std::string name(main->name());
   own.name = "cpu", own.settings = own.settings.optional();
   FT_ASSIGN(std::unique_ptr<Backend> experts, make_one(own));

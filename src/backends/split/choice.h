@@ -1,5 +1,5 @@
-// The flags that divide a model over backends, and the backend that they ask for. Owner: registry.cpp. Errors:
-// values, devices and combinations that cannot be, each with a sentence.
+// The flags that divide a model over backends, and the backend that they ask for. Owner: registry.cpp.
+// Errors: values, devices and combinations that cannot be, each with a sentence.
 #pragma once
 
 #include <functional>

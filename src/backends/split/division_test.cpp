@@ -76,7 +76,9 @@ TEST_F(Divided, UnequalMemoryGetsUnequalLayers) {
 }
 
 TEST_F(Divided, LayersThatShareKeysAndValuesStayTogether) {
-  const Program shared = program_of(TestShape::widened());
+  TestShape shape = TestShape::widened();
+  shape.shares = true;
+  const Program shared = program_of(shape);
   const int layers = static_cast<int>(layers_of(shared).size());
   bool refused = false;
   for (int first = 1; first < layers; ++first) {

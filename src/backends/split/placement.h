@@ -1,7 +1,7 @@
-// Which part of a machine has which instructions, layers and experts of a program. A part is a backend: a GPU,
-// or the processors. A layer is what lies between two borders where few rows are alive, with one attention or
-// one recurrence; so a border is crossed by the residual row alone. Owner: the caller. Thread: any. Cost: a few
-// passes over the list.
+// Which part of a machine has which instructions, layers and experts of a program. A part is a backend: a
+// GPU, or the processors. A layer is what lies between two borders where few rows are alive, with one
+// attention or one recurrence; so a border is crossed by the residual row alone. Owner: the caller. Thread:
+// any. Cost: a few passes over the list.
 #pragma once
 
 #include <cstdint>
@@ -30,19 +30,19 @@ std::vector<Layer> layers_of(const Program& program);
 /// `counts[p]` consecutive layers for part p, in order; together all of them, each at least one.
 /// kUnsupported: a layer reads keys and values that another part has.
 Result<Placement> place_layers(const Program& program, std::span<const int> counts);
-/// The routed experts of the first `layers` layers that have some for part 1, all else for part 0. Below 0: of
-/// all layers.
+/// The routed experts of the first `layers` layers that have some for part 1, all else for part 0. Below 0:
+/// of all layers.
 Placement place_experts(const Program& program, int layers);
-/// Layers for parts of this free memory: each takes as many as fit, but the last one, which takes the rest, and
-/// parts after it none. Parts of equal memory share evenly what fits. kExhausted: they do not fit.
+/// Layers for parts of this free memory: each takes its share of them, by bytes, so that keys and values find
+/// room everywhere. kExhausted: they do not fit.
 Result<std::vector<int>> share_layers(std::span<const Layer> layers,
                                       std::span<const std::int64_t> free_bytes);
 
 /// Bytes of weights of the instructions that a part has.
 std::int64_t bytes_on(const Program& program, const Placement& placement, int part);
 
-/// The state of a program by part: the layout of each, and where each cache, window and recurrence of the whole
-/// is.
+/// The state of a program by part: the layout of each, and where each cache, window and recurrence of the
+/// whole is.
 struct StatePlace {
   int part = 0, index = 0;
 };
