@@ -1,110 +1,157 @@
 #include "tune/captured_text.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <numeric>
+#include <thread>
+#include <utility>
+
+#include "base/thread_pool.h"
+#include "tune/target_file.h"
 
 namespace ft::tune {
 namespace {
 
-constexpr int kMaxRows = 128;  // of a step
-
-/// Rows of a step, all of which may have logits.
-int chunk_of(const DecoderOptions& options) {
-  return std::min(kMaxRows, std::max(options.slots * (options.max_depth + 1), options.logit_rows));
+/// Floats to float16, on several threads if there are many.
+void narrow(std::span<const float> from, std::uint16_t* to) {
+  constexpr std::size_t kEach = std::size_t{1} << 18;
+  constexpr std::size_t kMostThreads = 8;
+  const std::size_t threads =
+      std::clamp<std::size_t>(from.size() / kEach, 1, std::min<std::size_t>(kMostThreads, usable_cores().size()));
+  const auto part = [&](std::size_t number) {
+    const std::size_t first = from.size() * number / threads, end = from.size() * (number + 1) / threads;
+    for (std::size_t i = first; i < end; ++i) to[i] = finite_half(from[i]);
+  };
+  std::vector<std::jthread> others;
+  for (std::size_t number = 1; number < threads; ++number) others.emplace_back(part, number);
+  part(0);
 }
 
-double log_of_sum(std::span<const float> logits, float largest) {
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - static_cast<double>(largest));
-  return static_cast<double>(largest) + std::log(sum);
+/// The capture of the rows that the LM head reads.
+const Capture* last_hidden(const Program& target) {
+  const Capture* found = find_capture(target, "hidden");
+  const Logits* logits = target_logits(target);
+  return found != nullptr && logits != nullptr && found->in.id == logits->in.id ? found : nullptr;
 }
 
 }  // namespace
 
-Result<TextReader> TextReader::make(Decoder& decoder, const std::string& capture, int top) {
-  const Capture* found = find_capture(decoder.model().target, capture);
-  if (found == nullptr) {
+/// A text that is being read.
+struct TextReader::Reading {
+  Document* document = nullptr;
+  Timeline timeline;
+  std::size_t done = 0, now = 0;  // tokens of earlier steps, and of the present one
+  std::size_t left() const { return document->tokens.size() - done; }
+};
+
+Result<TextReader> TextReader::make(Decoder& decoder, const std::string& capture, int texts, int rows) {
+  const Program& target = decoder.model().target;
+  if (rows == 0) rows = decoder.options().prefill_chunk;
+  const auto store = [&](const Capture& found, Captured& captured) -> Status {
+    captured.number = static_cast<std::size_t>(found.number);
+    FT_ASSIGN(captured.rows, decoder.backend().make_rows(found.in.width, rows));
+    return {};
+  };
+  Captured layers, last;
+  const Capture* found = last_hidden(target);
+  const Capture* wanted = capture.empty() ? found : find_capture(target, capture);
+  if (found == nullptr || wanted == nullptr) {
     return Error{Code::kUnsupported,
                  fmt::format("the program of {} captures no rows '{}'; this family cannot be tuned",
-                             decoder.model().name, capture)};
+                             decoder.model().name, found == nullptr ? "hidden" : capture)};
   }
-  FT_ASSIGN(std::unique_ptr<RowStore> rows,
-            decoder.backend().make_rows(found->in.width, chunk_of(decoder.options())));
-  return TextReader(decoder, found->number, std::min(top, decoder.target().vocabulary()), std::move(rows));
+  FT_TRY(store(*found, last));
+  if (wanted != found) FT_TRY(store(*wanted, layers));
+  return TextReader(decoder, texts, std::move(layers), std::move(last));
 }
 
-Result<StepResult> TextReader::step(Timeline& timeline, std::span<const std::int32_t> tokens,
-                                    std::span<const std::int32_t> logit_rows) {
-  const auto count = static_cast<int>(tokens.size());
-  FT_ASSIGN(Txn txn, timeline.begin(count, count));
-  const Segment segment = txn.segment();
+Result<std::vector<Document>> TextReader::read(std::vector<Answered> texts) {
+  std::vector<Document> documents(texts.size());
+  std::vector<Reading> group;
+  std::size_t tokens = 0;
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    documents[i].tokens = std::move(texts[i].tokens), documents[i].prompt_tokens = texts[i].prompt_tokens;
+    const std::size_t size = documents[i].tokens.size();
+    const bool fits = tokens + size <= static_cast<std::size_t>(last_.rows->capacity()) &&
+                      group.size() < static_cast<std::size_t>(texts_);
+    if (!group.empty() && !fits) {
+      FT_TRY(read_together(group));
+      group.clear(), tokens = 0;
+    }
+    FT_ASSIGN(Timeline timeline, Timeline::open(decoder_.assembly().pool()));
+    group.push_back({&documents[i], std::move(timeline)});
+    tokens += size;
+  }
+  FT_TRY(read_together(group));
+  return documents;
+}
+
+/// All of a group fit into one step, or it is one text.
+Status TextReader::read_together(std::span<Reading> group) {
+  while (std::ranges::any_of(group, [](const Reading& reading) { return reading.left() > 0; })) {
+    auto room = static_cast<std::size_t>(last_.rows->capacity());
+    for (Reading& reading : group) {
+      reading.now = std::min(room, reading.left());
+      room -= reading.now;
+    }
+    FT_TRY(step(group));
+    if (layers_.rows) keep(layers_, group, &Document::rows);
+    keep(last_, group, &Document::hidden);
+    for (Reading& reading : group) reading.done += reading.now;
+  }
+  return {};
+}
+
+Status TextReader::step(std::span<Reading> group) {
+  std::vector<std::int32_t> tokens;
+  std::vector<Txn> open;
+  std::vector<Segment> segments;
+  for (const Reading& reading : group) {
+    const auto part = std::span(reading.document->tokens).subspan(reading.done, reading.now);
+    tokens.insert(tokens.end(), part.begin(), part.end());
+  }
+  for (Reading& reading : group) {
+    const auto rows = static_cast<int>(reading.now);
+    if (rows == 0) continue;
+    Result<Txn> txn = reading.timeline.begin(rows, rows);
+    if (!txn.ok()) {
+      for (Txn& other : open) other.rollback();
+      return txn.error();
+    }
+    segments.push_back(txn->segment());
+    open.push_back(std::move(*txn));
+  }
   std::vector<std::int32_t> places(tokens.size());
   std::iota(places.begin(), places.end(), 0);
   StepArgs args;
-  args.tokens = tokens, args.segments = {&segment, 1}, args.logit_rows = logit_rows;
-  args.capture.stores[static_cast<std::size_t>(number_)] = rows_.get();
-  args.capture.places = places;
-  StepResult result;
+  args.tokens = tokens, args.segments = segments, args.capture.places = places;
+  for (const Captured* captured : {&std::as_const(layers_), &std::as_const(last_)})
+    if (captured->rows) args.capture.stores[captured->number] = captured->rows.get();
   try {
-    result = decoder_.target().run(args, decoder_.assembly().state());
+    decoder_.target().run(args, decoder_.assembly().state());
   } catch (...) {
-    txn.rollback();
+    for (Txn& txn : open) txn.rollback();
     throw;
   }
-  txn.commit(count);
-  return result;
+  for (Txn& txn : open) txn.commit(txn.rows());
+  return {};
 }
 
-void TextReader::add_successors(std::span<const float> logits, Document& document) {
-  const float largest = *std::ranges::max_element(logits);
-  const double sum = log_of_sum(logits, largest);
-  order_.resize(logits.size());
-  std::iota(order_.begin(), order_.end(), 0);
-  const auto logit = [&](std::int32_t id) { return logits[static_cast<std::size_t>(id)]; };
-  std::partial_sort(order_.begin(), order_.begin() + top_, order_.end(), [&](std::int32_t a, std::int32_t b) {
-    return logit(a) > logit(b) || (logit(a) == logit(b) && a < b);
-  });
-  for (int i = 0; i < top_; ++i) {
-    const std::int32_t id = order_[static_cast<std::size_t>(i)];
-    document.top_ids.push_back(id);
-    document.top_logprobs.push_back(finite_half(static_cast<float>(static_cast<double>(logit(id)) - sum)));
+void TextReader::keep(const Captured& captured, std::span<Reading> group,
+                      std::vector<std::uint16_t> Document::*part) {
+  const auto width = static_cast<std::size_t>(captured.rows->width());
+  std::size_t rows = 0;
+  for (const Reading& reading : group) rows += reading.now;
+  floats_.resize(rows * width);
+  captured.rows->read(0, floats_);
+  std::span<const float> left = floats_;
+  for (Reading& reading : group) {
+    std::vector<std::uint16_t>& to = reading.document->*part;
+    const std::size_t values = reading.now * width;
+    to.resize(to.size() + values);
+    narrow(left.first(values), to.data() + to.size() - values);
+    left = left.subspan(values);
   }
-}
-
-Result<Document> TextReader::read(std::vector<std::int32_t> tokens, int prompt_tokens) {
-  Document document;
-  document.prompt_tokens = prompt_tokens;
-  const auto chunk = static_cast<std::size_t>(rows_->capacity());
-  const auto width = static_cast<std::size_t>(rows_->width());
-  const auto vocabulary = static_cast<std::size_t>(decoder_.target().vocabulary());
-  std::vector<float> captured;
-  std::vector<std::int32_t> logit_rows;
-  FT_ASSIGN(Timeline timeline, Timeline::open(decoder_.assembly().pool()));
-  for (std::size_t done = 0; done < tokens.size();) {
-    const std::size_t count = std::min(chunk, tokens.size() - done);
-    logit_rows.clear();
-    for (std::size_t i = 0; i < count; ++i) {
-      if (static_cast<int>(done + i) + 1 >= prompt_tokens) logit_rows.push_back(static_cast<std::int32_t>(i));
-    }
-    FT_ASSIGN(const StepResult result, step(timeline, std::span(tokens).subspan(done, count), logit_rows));
-    for (std::size_t i = 0, logits = 0; i < count; ++i) {
-      const bool has = logits < logit_rows.size() && logit_rows[logits] == static_cast<std::int32_t>(i);
-      if (has) {
-        add_successors(result.logits.subspan(logits++ * vocabulary, vocabulary), document);
-      } else {
-        document.top_ids.insert(document.top_ids.end(), static_cast<std::size_t>(top_), -1);
-        document.top_logprobs.insert(document.top_logprobs.end(), static_cast<std::size_t>(top_), 0);
-      }
-    }
-    captured.resize(count * width);
-    rows_->read(0, captured);
-    std::ranges::transform(captured, std::back_inserter(document.rows), finite_half);
-    done += count;
-  }
-  document.tokens = std::move(tokens);
-  return document;
 }
 
 std::vector<int> layers_to_capture(int layers) {

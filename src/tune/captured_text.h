@@ -1,5 +1,6 @@
-// Reads a text with the target, and keeps what a drafter learns from: the captured rows after every token and
-// the likeliest successors in the answer. Rows have the bits that decoding would give them (the row rule).
+// Reads texts with the target, and keeps what a drafter learns from: the rows of some layers and the last
+// hidden row after every token. Rows have the bits that decoding would give them (the row rule), so the
+// texts that are read together do not matter.
 #pragma once
 
 #include <memory>
@@ -9,31 +10,39 @@
 
 #include "speculation/decoder.h"
 #include "tune/shard.h"
+#include "tune/streams.h"
 
 namespace ft::tune {
 
 class TextReader {
  public:
-  /// `capture`: the name of a capture of the target's program. `decoder` needs one free slot and must outlive
-  /// it. kUnsupported if the program has no such capture.
-  static Result<TextReader> make(Decoder& decoder, const std::string& capture, int top);
+  /// `capture`: the name of a capture of the target's program; empty: only the last hidden rows are kept.
+  /// `decoder` needs `texts` free slots, for as many texts in one step, and must outlive it. `rows`: of a step, 0:
+  /// as many as of a prompt. kUnsupported if
+  /// the program has no such capture, or none of the rows that its LM head reads.
+  static Result<TextReader> make(Decoder& decoder, const std::string& capture, int texts, int rows = 0);
 
-  int width() const { return rows_->width(); }
-  /// `prompt_tokens`: successors are kept from the last of them on.
-  Result<Document> read(std::vector<std::int32_t> tokens, int prompt_tokens);
+  int width() const { return layers_.rows ? layers_.rows->width() : 0; }
+  int hidden() const { return last_.rows->width(); }
+  Result<std::vector<Document>> read(std::vector<Answered> texts);
 
  private:
-  TextReader(Decoder& decoder, int number, int top, std::unique_ptr<RowStore> rows)
-      : decoder_(decoder), number_(number), top_(top), rows_(std::move(rows)) {}
-  Result<StepResult> step(Timeline& timeline, std::span<const std::int32_t> tokens,
-                          std::span<const std::int32_t> logit_rows);
-  void add_successors(std::span<const float> logits, Document& document);
+  struct Captured {
+    std::size_t number = 0;  // of the capture
+    std::unique_ptr<RowStore> rows;
+  };
+  struct Reading;
+
+  TextReader(Decoder& decoder, int texts, Captured layers, Captured last)
+      : decoder_(decoder), texts_(texts), layers_(std::move(layers)), last_(std::move(last)) {}
+  Status read_together(std::span<Reading> group);
+  Status step(std::span<Reading> group);
+  void keep(const Captured& captured, std::span<Reading> group, std::vector<std::uint16_t> Document::*part);
 
   Decoder& decoder_;
-  int number_;  // of the capture
-  int top_;
-  std::unique_ptr<RowStore> rows_;
-  std::vector<std::int32_t> order_;  // scratch
+  int texts_;
+  Captured layers_, last_;
+  std::vector<float> floats_;  // scratch
 };
 
 /// The layers whose rows a new EAGLE-3 drafter reads, of a target with `layers` layers: near the beginning,

@@ -1,14 +1,22 @@
 #include "tune/dataset.h"
 
+#include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fmt/format.h>
+#include <future>
 #include <map>
+#include <optional>
+#include <thread>
 #include <utility>
+
+#include "base/thread_pool.h"
 
 namespace ft::tune {
 namespace {
 
-/// Texts in the order of their prompts: a shard is written once all of its prompts have ended.
+/// Texts in the order of their prompts: a shard is read and written once all of its prompts have ended. The
+/// file is written while the model goes on.
 class ShardsInOrder {
  public:
   ShardsInOrder(const DatasetPlan& plan, TextReader& reader) : plan_(plan), reader_(reader) {}
@@ -21,28 +29,37 @@ class ShardsInOrder {
       answered->tokens.resize(
           before_repetition(answered->tokens, static_cast<std::size_t>(answered->prompt_tokens)));
       if (static_cast<int>(answered->tokens.size()) >= plan_.least_tokens) {
-        FT_ASSIGN(waiting.documents[index],
-                  reader_.read(std::move(answered->tokens), answered->prompt_tokens));
-        tokens_ += static_cast<std::int64_t>(waiting.documents[index].tokens.size());
+        const auto tokens = static_cast<std::int64_t>(answered->tokens.size());
+        kept_.documents += 1, kept_.tokens += tokens;
+        kept_.answer_tokens += tokens - std::min<std::int64_t>(tokens, answered->prompt_tokens);
+        waiting.texts.emplace(index, std::move(*answered));
       }
     }
     if (waiting.ended < kPromptsOfShard) return {};
-    std::vector<Document> documents;
-    for (auto& [at, document] : waiting.documents) documents.push_back(std::move(document));
+    std::vector<Answered> texts;
+    for (auto& [at, text] : waiting.texts) texts.push_back(std::move(text));
     waiting_.erase(number);
-    return write_shard(shard_path(plan_, number), shard_header(plan_, number), documents);
+    FT_ASSIGN(std::vector<Document> documents, reader_.read(std::move(texts)));
+    FT_TRY(finish());
+    writing_ = std::async(std::launch::async, [this, number, documents = std::move(documents)] {
+      return write_shard(shard_path(plan_, number), shard_header(plan_, number), documents);
+    });
+    return {};
   }
-  std::int64_t tokens() const { return tokens_; }
+  /// The last file is whole.
+  Status finish() { return writing_.valid() ? writing_.get() : Status(); }
+  const ShardSize& kept() const { return kept_; }
 
  private:
   struct Waiting {
     int ended = 0;
-    std::map<std::int64_t, Document> documents;  // by prompt
+    std::map<std::int64_t, Answered> texts;  // by prompt
   };
   const DatasetPlan& plan_;
   TextReader& reader_;
   std::map<std::int64_t, Waiting> waiting_;  // by shard
-  std::int64_t tokens_ = 0;
+  ShardSize kept_;
+  std::future<Status> writing_;  // its destructor waits
 };
 
 }  // namespace
@@ -57,18 +74,36 @@ ShardHeader shard_header(const DatasetPlan& plan, std::int64_t number) {
   return header;
 }
 
-Result<std::vector<std::int64_t>> missing_shards(const DatasetPlan& plan) {
-  std::vector<std::int64_t> missing;
-  for (std::int64_t number = 0; number < plan.shards; ++number) {
-    const std::string path = shard_path(plan, number);
-    const Result<ShardSize> size = check_shard(path, shard_header(plan, number));
-    if (size.ok()) continue;
+Result<DatasetCheck> check_shards(const DatasetPlan& plan) {
+  const auto shards = static_cast<std::size_t>(plan.shards);
+  std::vector<std::optional<Result<ShardSize>>> found(shards);
+  std::atomic<std::size_t> next{0};
+  const auto check = [&] {
+    for (std::size_t i = next++; i < shards; i = next++) {
+      const auto number = static_cast<std::int64_t>(i);
+      found[i].emplace(check_shard(shard_path(plan, number), shard_header(plan, number)));
+    }
+  };
+  {
+    std::vector<std::jthread> others;
+    const std::size_t threads = std::min(shards, usable_cores().size());
+    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(check);
+    check();
+  }
+  DatasetCheck all;
+  for (std::size_t i = 0; i < shards; ++i) {
+    const Result<ShardSize>& size = *found[i];
+    if (size.ok()) {
+      all.whole.documents += size->documents, all.whole.tokens += size->tokens;
+      all.whole.answer_tokens += size->answer_tokens;
+      continue;
+    }
     if (size.error().code != Code::kNotFound && size.error().code != Code::kCorrupt) return size.error();
     std::error_code ignored;  // writing reports it
-    std::filesystem::remove(path, ignored);
-    missing.push_back(number);
+    std::filesystem::remove(shard_path(plan, static_cast<std::int64_t>(i)), ignored);
+    all.missing.push_back(static_cast<std::int64_t>(i));
   }
-  return missing;
+  return all;
 }
 
 Status write_shards(Decoder& decoder, TextReader& reader, const DatasetPlan& plan,
@@ -79,14 +114,17 @@ Status write_shards(Decoder& decoder, TextReader& reader, const DatasetPlan& pla
     for (int i = 0; i < kPromptsOfShard; ++i) indices.push_back(number * kPromptsOfShard + i);
   }
   ShardsInOrder ordered(plan, reader);
-  DatasetProgress progress{0, static_cast<std::int64_t>(indices.size()), 0};
+  DatasetProgress progress{0, static_cast<std::int64_t>(indices.size()), {}};
   const TakeAnswer take = [&](std::int64_t index, std::optional<Answered> answered) -> Status {
     FT_TRY(ordered.take(index, std::move(answered)));
     ++progress.prompts;
-    progress.tokens = ordered.tokens();
+    progress.written = ordered.kept();
     return {};
   };
-  return write_answers(decoder, options, indices, next, take, [&] { return stopped(progress); });
+  const Status status =
+      write_answers(decoder, options, indices, next, take, [&] { return stopped(progress); });
+  const Status last = ordered.finish();
+  return status.ok() ? last : status;
 }
 
 }  // namespace ft::tune

@@ -15,7 +15,6 @@
 namespace ft::tune {
 
 inline constexpr int kPromptsOfShard = 32;
-inline constexpr int kTopSuccessors = 32;
 
 struct DatasetPlan {
   std::string folder;  // of the shards; must exist
@@ -27,12 +26,16 @@ struct DatasetPlan {
 std::string shard_path(const DatasetPlan& plan, std::int64_t number);
 ShardHeader shard_header(const DatasetPlan& plan, std::int64_t number);
 
-/// The shards that are absent or damaged; damaged ones are deleted. kInvalid for a shard of other work.
-Result<std::vector<std::int64_t>> missing_shards(const DatasetPlan& plan);
+struct DatasetCheck {
+  std::vector<std::int64_t> missing;  // shards that are absent or were damaged; damaged ones are deleted
+  ShardSize whole;                    // of all others together
+};
+/// Reads every shard, on several threads. kInvalid for a shard of other work.
+Result<DatasetCheck> check_shards(const DatasetPlan& plan);
 
 struct DatasetProgress {
   std::int64_t prompts = 0, all = 0;  // ended, of this call
-  std::int64_t tokens = 0;
+  ShardSize written;                  // texts that were kept
 };
 
 /// Writes those shards. `stopped` ends it with kCancelled; what is whole stays.

@@ -19,9 +19,9 @@ namespace {
 
 using format::DType, format::TensorSpec, format::TensorView;
 
-constexpr const char* kFormat = "foretoken shard 1";
+constexpr const char* kFormat = "foretoken shard 2";
 /// In the order of the checksum.
-constexpr std::array<const char*, 5> kParts = {"documents", "tokens", "rows", "top_ids", "top_logprobs"};
+constexpr std::array<const char*, 4> kParts = {"documents", "tokens", "rows", "hidden"};
 
 std::map<std::string, std::string> metadata_of(const ShardHeader& header) {
   return {{"format", kFormat},
@@ -32,9 +32,11 @@ std::map<std::string, std::string> metadata_of(const ShardHeader& header) {
 }
 
 std::vector<TensorSpec> specs_of(const ShardHeader& header, std::int64_t documents, std::int64_t tokens) {
-  return {{"documents", DType::kI32, {documents, 2}},          {"tokens", DType::kI32, {tokens}},
-          {"rows", DType::kF16, {tokens, header.width}},       {"top_ids", DType::kI32, {tokens, header.top}},
-          {"top_logprobs", DType::kF16, {tokens, header.top}}, {"checksum", DType::kU64, {1}}};
+  return {{"documents", DType::kI32, {documents, 2}},
+          {"tokens", DType::kI32, {tokens}},
+          {"rows", DType::kF16, {tokens, header.width}},
+          {"hidden", DType::kF16, {tokens, header.hidden}},
+          {"checksum", DType::kU64, {1}}};
 }
 
 template <class T>
@@ -44,8 +46,8 @@ std::span<const std::byte> raw(const std::vector<T>& values) {
 
 /// The parts of a shard as they are stored, whole in memory.
 struct Parts {
-  std::vector<std::int32_t> documents, tokens, top_ids;
-  std::vector<std::uint16_t> rows, top_logprobs;
+  std::vector<std::int32_t> documents, tokens;
+  std::vector<std::uint16_t> rows, hidden;
 };
 
 template <class T>
@@ -58,12 +60,11 @@ Parts parts_of(const ShardHeader& header, std::span<const Document> documents) {
   for (const Document& document : documents) {
     const std::size_t tokens = document.tokens.size();
     FT_ASSERT(document.rows.size() == tokens * static_cast<std::size_t>(header.width));
-    FT_ASSERT(document.top_ids.size() == tokens * static_cast<std::size_t>(header.top));
-    FT_ASSERT(document.top_logprobs.size() == document.top_ids.size());
+    FT_ASSERT(document.hidden.size() == tokens * static_cast<std::size_t>(header.hidden));
     parts.documents.push_back(static_cast<std::int32_t>(tokens));
     parts.documents.push_back(document.prompt_tokens);
     append(parts.tokens, document.tokens), append(parts.rows, document.rows);
-    append(parts.top_ids, document.top_ids), append(parts.top_logprobs, document.top_logprobs);
+    append(parts.hidden, document.hidden);
   }
   return parts;
 }
@@ -169,7 +170,7 @@ std::int64_t shard_bytes(const ShardHeader& header, std::int64_t documents, std:
 Status write_shard(const std::string& path, const ShardHeader& header, std::span<const Document> documents) {
   const Parts parts = parts_of(header, documents);
   const std::array<std::span<const std::byte>, kParts.size()> bytes = {
-      raw(parts.documents), raw(parts.tokens), raw(parts.rows), raw(parts.top_ids), raw(parts.top_logprobs)};
+      raw(parts.documents), raw(parts.tokens), raw(parts.rows), raw(parts.hidden)};
   const std::uint64_t sum = sum_of(bytes);
   FT_ASSIGN(format::SafetensorsWriter writer,
             format::SafetensorsWriter::create(path,
@@ -191,10 +192,8 @@ Result<ShardSize> check_shard(const std::string& path, const ShardHeader& expect
 
 Result<std::vector<Document>> read_shard(const std::string& path, const ShardHeader& expected) {
   FT_ASSIGN(const Opened opened, open_shard(path, expected));
-  const auto sizes = values<std::int32_t>(opened.parts[0]), tokens = values<std::int32_t>(opened.parts[1]),
-             top_ids = values<std::int32_t>(opened.parts[3]);
-  const auto rows = values<std::uint16_t>(opened.parts[2]),
-             top_logprobs = values<std::uint16_t>(opened.parts[4]);
+  const auto sizes = values<std::int32_t>(opened.parts[0]), tokens = values<std::int32_t>(opened.parts[1]);
+  const auto rows = values<std::uint16_t>(opened.parts[2]), hidden = values<std::uint16_t>(opened.parts[3]);
   const auto slice = [](const auto& all, std::int64_t first, std::int64_t count, std::int64_t each) {
     return std::decay_t<decltype(all)>(all.begin() + first * each, all.begin() + (first + count) * each);
   };
@@ -203,8 +202,7 @@ Result<std::vector<Document>> read_shard(const std::string& path, const ShardHea
   for (std::size_t i = 0; i < sizes.size(); i += 2) {
     const std::int32_t count = sizes[i];
     documents.push_back({slice(tokens, at, count, 1), sizes[i + 1], slice(rows, at, count, expected.width),
-                         slice(top_ids, at, count, expected.top),
-                         slice(top_logprobs, at, count, expected.top)});
+                         slice(hidden, at, count, expected.hidden)});
     at += count;
   }
   return documents;

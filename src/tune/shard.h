@@ -1,10 +1,10 @@
-// A shard: a file of texts for the training of a drafter. For each token it has the hidden rows of the target
-// that the drafter reads, and for the tokens of an answer the likeliest successors with their
-// log-probabilities. It is a safetensors file that is whole or absent, with a checksum over all its data:
-//   documents [texts, 2]      tokens of each text, and how many of them are its prompt
-//   tokens [tokens]           all texts, one after the other
-//   rows [tokens, width]      float16, after the token of that place
-//   top_ids, top_logprobs [tokens, top]  successors, likeliest first; id -1 where none are kept
+// A shard: a file of texts for the training of a drafter. For each token it has the rows of the target's
+// layers that the drafter reads, and the last hidden row, which the LM head makes the target's distribution
+// of. It is a safetensors file that is whole or absent, with a checksum over all its data:
+//   documents [texts, 2]    tokens of each text, and how many of them are its prompt
+//   tokens [tokens]         all texts, one after the other
+//   rows [tokens, width]    float16, after the token of that place
+//   hidden [tokens, hidden] float16, after the final norm
 //   checksum [1]
 // Its bytes follow from the texts alone: the number of streams that wrote them changes nothing. Errors:
 // kCorrupt (torn file, wrong checksum, impossible sizes), kInvalid (a shard of other work), kExhausted (disk
@@ -25,17 +25,16 @@ struct ShardHeader {
   std::string model;        // identity of configuration and weights
   std::string prompts;      // identity of the prompts
   std::vector<int> layers;  // of the target, counted from 0; -1 is the embedding
-  int width = 0;            // of all their rows side by side
-  int top = 0;              // successors of a token
+  int width = 0;            // of all their rows side by side; 0: the drafter reads the last one alone
+  int hidden = 0;           // width of the last hidden row
   std::int64_t first = 0;   // number of the first prompt
 };
 
 struct Document {
   std::vector<std::int32_t> tokens;
   int prompt_tokens = 0;
-  std::vector<std::uint16_t> rows;          // [tokens, width] float16
-  std::vector<std::int32_t> top_ids;        // [tokens, top]
-  std::vector<std::uint16_t> top_logprobs;  // [tokens, top] float16
+  std::vector<std::uint16_t> rows;    // [tokens, width] float16
+  std::vector<std::uint16_t> hidden;  // [tokens, hidden] float16
 };
 
 /// A float as float16; a number beyond its range becomes the largest one.

@@ -25,10 +25,8 @@ Document document(int tokens, int prompt_tokens, int salt) {
     made.tokens.push_back(salt + i);
     for (int j = 0; j < header().width; ++j)
       made.rows.push_back(finite_half(static_cast<float>(salt * i) + 0.25F * static_cast<float>(j)));
-    for (int j = 0; j < header().top; ++j) {
-      made.top_ids.push_back(i + 1 < prompt_tokens ? -1 : salt + j);
-      made.top_logprobs.push_back(finite_half(-static_cast<float>(j)));
-    }
+    for (int j = 0; j < header().hidden; ++j)
+      made.hidden.push_back(finite_half(static_cast<float>(i) - static_cast<float>(j)));
   }
   return made;
 }
@@ -54,8 +52,7 @@ TEST(Shard, WhatIsWrittenIsReadBack) {
     EXPECT_EQ(a.tokens, b.tokens);
     EXPECT_EQ(a.prompt_tokens, b.prompt_tokens);
     EXPECT_EQ(a.rows, b.rows);
-    EXPECT_EQ(a.top_ids, b.top_ids);
-    EXPECT_EQ(a.top_logprobs, b.top_logprobs);
+    EXPECT_EQ(a.hidden, b.hidden);
   }
   const Result<ShardSize> size = check_shard(path, header());
   ASSERT_TRUE(size.ok());

@@ -61,7 +61,8 @@ class Writing {
     SlotOptions slot;
     slot.sampler = wanted->sampler, slot.max_tokens = wanted->max_tokens;
     slot.context = decoder_.options().context, slot.eos = options_.eos;
-    FT_ASSIGN(stream.slot, decoder_.open(wanted->prompt, std::move(slot), DrafterKind::kAuto));
+    const DrafterKind drafter = options_.drafts ? DrafterKind::kAuto : DrafterKind::kNone;
+    FT_ASSIGN(stream.slot, decoder_.open(wanted->prompt, std::move(slot), drafter));
     Status status;
     while (status.ok() && !stream.slot->prefilled())
       status = decoder_.prefill(*stream.slot, decoder_.options().prefill_chunk);

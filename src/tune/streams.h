@@ -37,6 +37,7 @@ using TakeAnswer = std::function<Status(std::int64_t index, std::optional<Answer
 struct StreamOptions {
   int streams = 1;                // at most the decoder's slots
   std::vector<std::int32_t> eos;  // ends an answer
+  bool drafts = true;             // many streams are faster without
 };
 
 /// kCancelled as soon as `stopped` returns true.

@@ -37,6 +37,14 @@ std::vector<format::TensorSpec> matrices_of(const Model& model) {
 
 }  // namespace
 
+const Logits* target_logits(const Program& target) {
+  for (const Instruction& instruction : target.instructions()) {
+    const auto* logits = std::get_if<Logits>(&instruction);
+    if (logits != nullptr && logits->tokens().empty()) return logits;
+  }
+  return nullptr;
+}
+
 std::int64_t target_file_bytes(const Model& model) {
   std::int64_t bytes = 0;
   for (const format::TensorSpec& spec : matrices_of(model)) bytes += 2 * spec.shape[0] * spec.shape[1];

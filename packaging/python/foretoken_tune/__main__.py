@@ -1,9 +1,12 @@
 """python -m foretoken_tune train|measure JOB.json"""
 
+import os
 import sys
 
-from .job import read_job
-from .training import measure, say, train
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before PyTorch: the same sums in every run
+
+from .job import read_job  # noqa: E402
+from .training import measure, say, train  # noqa: E402
 
 TASKS = {"train": train, "measure": measure}
 

@@ -25,21 +25,45 @@ class Batch:
     ids: torch.Tensor  # [rows, length]
     text: torch.Tensor
     answer: torch.Tensor  # [rows, length] bool
-    hidden: torch.Tensor  # [rows, length, width]
-    top_ids: torch.Tensor  # [rows, length, top] successors, -1: none
-    top_logprobs: torch.Tensor
+    rows: torch.Tensor  # [rows, length, width] of the target's layers
+    hidden: torch.Tensor  # [rows, length, hidden] that the target's LM head reads
+
+
+PARTS = ("tokens", "rows", "hidden")
+SPARE = 0.5  # of a card's free memory, for the training itself
 
 
 class Dataset:
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    """Shards stay in their files, or are copied to a card that has room for them."""
+
+    def __init__(self, job: Job, device: torch.device = torch.device("cpu")) -> None:
+        self.job, self.device = job, device
         self.shards = [tensors.read(path).tensors for path in job.shards]
         for path, shard in zip(job.shards, self.shards):
-            if shard["rows"].shape[1] != job.width:
-                raise ValueError(f"{path}: its rows have {shard['rows'].shape[1]} values, not {job.width}")
+            for name, width in (("rows", job.width), ("hidden", job.hidden)):
+                if shard[name].shape[1] != width:
+                    raise ValueError(f"{path}: its {name} have {shard[name].shape[1]} values, not {width}")
         self.pieces = list(self._cut())
         self.tokens = sum(piece.tokens for piece in self.pieces)
-        self.top = self.shards[0]["top_ids"].shape[1] if self.shards else 0
+        self.first = [0]  # token of each shard
+        for shard in self.shards:
+            self.first.append(self.first[-1] + len(shard["tokens"]))
+        self.on_card = self._copy()
+
+    def _copy(self) -> dict[str, torch.Tensor]:
+        if self.device.type != "cuda" or not self.shards:
+            return {}
+        each = sum(self.shards[0][name][:1].numel() * self.shards[0][name].element_size() for name in PARTS)
+        if each * self.first[-1] > SPARE * torch.cuda.mem_get_info(self.device)[0]:
+            return {}
+        found = {}
+        for name in PARTS:
+            one = self.shards[0][name]
+            whole = torch.empty((self.first[-1], *one.shape[1:]), dtype=one.dtype, device=self.device)
+            for shard, at in zip(self.shards, self.first):
+                whole[at:at + len(shard[name])].copy_(shard[name])
+            found[name] = whole
+        return found
 
     def _cut(self) -> Iterator[Piece]:
         for number, shard in enumerate(self.shards):
@@ -84,27 +108,37 @@ class Dataset:
         return rows
 
     def batch(self, rows: list[list[int]]) -> Batch:
+        """On the device."""
         size = (len(rows), self.job.length)
-        ids = torch.zeros(size, dtype=torch.int64)
+        place = torch.zeros(size, dtype=torch.int64)  # of each token among all
         text = torch.full(size, -1)
         answer = torch.zeros(size, dtype=torch.bool)
-        hidden = torch.zeros(*size, self.job.width, dtype=torch.float16)
-        top_ids = torch.full((*size, self.top), -1)
-        top_logprobs = torch.zeros(*size, self.top, dtype=torch.float16)
         for row, numbers in enumerate(rows):
             at = 0
             for number in numbers:
                 piece = self.pieces[number]
-                shard, here = self.shards[piece.shard], slice(piece.first, piece.first + piece.tokens)
-                there = slice(at, at + piece.tokens)
-                ids[row, there] = shard["tokens"][here].long()
-                text[row, there] = number
-                answer[row, at + piece.prompt:at + piece.tokens] = True
-                hidden[row, there] = shard["rows"][here]
-                top_ids[row, there] = shard["top_ids"][here].long()
-                top_logprobs[row, there] = shard["top_logprobs"][here]
+                first, end = self.first[piece.shard] + piece.first, at + piece.tokens
+                place[row, at:end] = torch.arange(first, first + piece.tokens)
+                text[row, at:end] = number
+                answer[row, at + piece.prompt:end] = True
+                at = end
+        place, text, answer = place.to(self.device), text.to(self.device), answer.to(self.device)
+        if self.on_card:
+            ids, width, hidden = (self.on_card[name][place] for name in PARTS)
+            return Batch(ids.long(), text, answer, width, hidden)
+        ids, width, hidden = (self._gathered(name, rows).to(self.device) for name in PARTS)
+        return Batch(ids.long(), text, answer, width, hidden)
+
+    def _gathered(self, name: str, rows: list[list[int]]) -> torch.Tensor:
+        """A part of the shards for the tokens of a batch, read from the files."""
+        one = self.shards[0][name]
+        out = torch.zeros((len(rows), self.job.length, *one.shape[1:]), dtype=one.dtype)
+        for row, numbers in enumerate(rows):
+            at = 0
+            for piece in (self.pieces[number] for number in numbers):
+                out[row, at:at + piece.tokens] = self.shards[piece.shard][name][piece.first:piece.first + piece.tokens]
                 at += piece.tokens
-        return Batch(ids, text, answer, hidden, top_ids, top_logprobs)
+        return out
 
     def batches(self, first_step: int) -> Iterator[Batch]:
         """From a step on, without an end: the batches of a run that was never stopped."""

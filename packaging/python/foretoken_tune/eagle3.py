@@ -36,13 +36,13 @@ def rope_table(head_dim: int, theta: float, positions: Tensor) -> tuple[Tensor, 
     steps = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float64) / head_dim
     angles = positions.double()[:, None] * theta ** -steps
     angles = torch.cat([angles, angles], -1)
-    return angles.cos(), angles.sin()
+    return angles.cos().float(), angles.sin().float()
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     """x [batch, heads, positions, head_dim]"""
     first, second = x.chunk(2, -1)
-    return x * cos.to(x.dtype) + torch.cat([-second, first], -1) * sin.to(x.dtype)
+    return (x * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
 
 
 class Attention(nn.Module):
@@ -67,17 +67,14 @@ class Attention(nn.Module):
         groups = self.heads // self.kv_heads
         k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
         cache = cache + [(k, v)]
-        if len(cache) == 1:
-            out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask.to(q.dtype))
-        else:
-            out = self._with_chain(q, cache, mask)
+        out = self._attend(q, cache, mask)
         return self.o_proj(out.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1)), cache
 
-    def _with_chain(self, q: Tensor, cache: Cache, mask: Tensor) -> Tensor:
-        scale, (keys, values) = self.head_dim ** -0.5, cache[0]
-        verified = q @ keys.transpose(-1, -2) * scale + mask.to(q.dtype)
-        own = torch.stack([(q * k).sum(-1) * scale for k, _ in cache[1:]], -1)
-        scores = torch.cat([verified, own], -1)
+    def _attend(self, q: Tensor, cache: Cache, mask: Tensor) -> Tensor:
+        keys, values = cache[0]
+        q = q * self.head_dim ** -0.5
+        own = [(q * k).sum(-1, keepdim=True) for k, _ in cache[1:]]
+        scores = torch.cat([q @ keys.transpose(-1, -2) + mask, *own], -1)
         shares = (scores if scores.dtype == torch.float64 else scores.float()).softmax(-1).to(q.dtype)
         count = keys.shape[2]
         out = shares[..., :count] @ values
@@ -126,17 +123,19 @@ class Eagle3(nn.Module):
         self.register_buffer("d2t", torch.zeros(job.draft_vocabulary, dtype=torch.int64))
         self.register_buffer("t2d", torch.zeros(job.vocabulary, dtype=torch.bool))
 
-    def begin(self, kept: Tensor, lm_head: Tensor, hidden: Tensor) -> None:
-        """Sets the draft vocabulary, takes over the target's rows of it, and scales fc by some hidden rows."""
+    def begin(self, kept: Tensor, lm_head: Tensor, rows: Tensor, hidden: Tensor) -> None:
+        """Sets the draft vocabulary and takes over the target's rows of it; some captured rows give the scales of
+        fc and of the norm."""
         self.d2t.copy_(kept - torch.arange(len(kept)))
         self.t2d[kept] = True
         with torch.no_grad():
             self.lm_head.weight.copy_(lm_head[kept])
-            size = self.fc(hidden.to(self.fc.weight.dtype)).pow(2).mean().sqrt()
+            size = self.fc(rows.to(self.fc.weight.dtype)).pow(2).mean().sqrt()
             self.fc.weight.div_(size.clamp(min=1e-6))
+            self.norm.weight.copy_(hidden.to(self.norm.weight.dtype).pow(2).mean(0).sqrt())
 
-    def feature(self, hidden: Tensor) -> Tensor:
-        return self.fc(hidden)
+    def feature(self, rows: Tensor) -> Tensor:
+        return self.fc(rows)
 
     def step(self, depth: int, feature: Tensor, embedded: Tensor, cache: Cache,
              mask: Tensor) -> tuple[Tensor, Cache]:
@@ -147,6 +146,13 @@ class Eagle3(nn.Module):
 
     def logits(self, x: Tensor) -> Tensor:
         return self.lm_head(self.norm(x))
+
+    def head(self) -> Tensor:
+        return self.lm_head.weight
+
+    def matrices(self) -> list[nn.Parameter]:
+        """Those that Muon trains."""
+        return [weight for name, weight in self.named_parameters() if weight.dim() == 2 and "lm_head" not in name]
 
     @torch.no_grad()
     def drafts(self, hidden: Tensor, following: Tensor, embedding: Tensor, depth: int,

@@ -27,7 +27,9 @@ class Job:
     rows: int = 4  # of a batch
     length: int = 512  # tokens of a row
     depth: int = 5
-    rate: float = 1e-3
+    rate: float = 3e-3  # of the matrices (Muon)
+    head_rate: float = 1e-3  # of the LM head and the norms (AdamW)
+    softcap: float = 0.0  # of the target's logits; 0: none
     seed: int = 0
     threads: int = 0  # 0: PyTorch's own number
     device: str = "auto"
@@ -35,7 +37,7 @@ class Job:
 
     @property
     def width(self) -> int:
-        """Of a captured row."""
+        """Of the captured rows of the layers."""
         return len(self.layers) * self.hidden
 
 

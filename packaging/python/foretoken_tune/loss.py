@@ -1,6 +1,7 @@
 """Training-time test: the loss over the depths of drafting, against the target's own distribution."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -10,11 +11,42 @@ from .data import Batch
 from .eagle3 import Cache, Eagle3
 
 DECAY = 0.8  # weight of a depth against the one before
+CHUNK = 8192  # positions whose logits exist at once
 
 
 class Losses(NamedTuple):
     loss: Tensor
     agreed: Tensor  # [depth] share of drafts that are the target's choice
+
+
+@dataclass
+class Target:
+    """What the loss needs of the target."""
+    embedding: Tensor  # [vocabulary, hidden]
+    head: Tensor  # [vocabulary, hidden]
+    kept: Tensor  # [draft vocabulary] ids
+    softcap: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.kept_head = self.head[self.kept].contiguous()
+        self.to_draft = torch.full((len(self.head),), -1, dtype=torch.int64, device=self.head.device)
+        self.to_draft[self.kept] = torch.arange(len(self.kept), device=self.head.device)
+
+    def _logits(self, hidden: Tensor, head: Tensor) -> Tensor:
+        found = hidden.to(head.dtype) @ head.t()
+        return self.softcap * (found / self.softcap).tanh() if self.softcap > 0 else found
+
+    @torch.no_grad()
+    def shares(self, hidden: Tensor) -> tuple[Tensor, Tensor]:
+        """For rows [n, hidden]: the distribution over the draft vocabulary, and the draft id of the likeliest token
+        of all, -1: it cannot be drafted."""
+        found, best = [], []
+        for part in hidden.split(CHUNK):
+            logits = self._logits(part, self.kept_head)
+            wide = logits if logits.dtype == torch.float64 else logits.float()
+            found.append(wide.softmax(-1).to(logits.dtype))
+            best.append(self.to_draft[self._logits(part, self.head).argmax(-1)])
+        return torch.cat(found), torch.cat(best)
 
 
 def text_mask(text: Tensor) -> Tensor:
@@ -33,40 +65,64 @@ def ahead(x: Tensor, places: int, fill: float) -> Tensor:
     return out
 
 
-def draft_ids(network: Eagle3) -> Tensor:
-    """[vocabulary] the draft id of each token, -1: it cannot be drafted."""
-    ids = torch.full((len(network.t2d),), -1, dtype=torch.int64, device=network.d2t.device)
-    draft = torch.arange(len(network.d2t), device=network.d2t.device)
-    ids[draft + network.d2t] = draft
-    return ids
+class HeadLoss(torch.autograd.Function):
+    """Mean cross entropy of the rows `at` of x [positions, hidden] against `shares` of the rows `of`; also how many of
+    their likeliest drafts are `best`. The gradients are made on the way, so that no logits are kept."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, head: Tensor, shares: Tensor, at: Tensor, of: Tensor,
+                best: Tensor) -> tuple[Tensor, Tensor]:
+        count = max(1, len(at))
+        narrow = shares.dtype
+        weight = head.to(narrow)
+        total = torch.zeros((), dtype=torch.float64 if narrow == torch.float64 else torch.float32, device=x.device)
+        agreed = torch.zeros((), dtype=torch.int64, device=x.device)
+        to_x, to_head = torch.zeros_like(x), torch.zeros_like(head)
+        for here, there, chosen in zip(at.split(CHUNK), of.split(CHUNK), best.split(CHUNK)):
+            rows = x[here].to(narrow)
+            logits = (rows @ weight.t()).to(total.dtype)
+            wanted = shares[there]
+            agreed += (logits.argmax(-1) == chosen).sum()
+            total += logits.logsumexp(-1).sum() - (logits * wanted).sum()
+            grown = ((logits.softmax(-1) - wanted) / count).to(narrow)
+            to_x.index_copy_(0, here, (grown @ weight).to(x.dtype))
+            to_head += grown.t() @ rows
+        ctx.save_for_backward(to_x, to_head)
+        ctx.mark_non_differentiable(agreed)
+        return total / count, agreed
+
+    @staticmethod
+    def backward(ctx: Any, grown: Tensor, _agreed: Tensor) -> tuple[Any, ...]:
+        to_x, to_head = ctx.saved_tensors
+        return grown * to_x, grown * to_head, None, None, None, None
 
 
-def distilled(logits: Tensor, ids: Tensor, logprobs: Tensor) -> Tensor:
-    """Cross entropy [n] against the likeliest successors, as far as they can be drafted. `ids` -1: it cannot."""
-    shares = logprobs.exp().masked_fill(ids < 0, 0)
-    shares = shares / shares.sum(-1, keepdim=True).clamp(min=1e-20)
-    return -(shares * logits.log_softmax(-1).gather(-1, ids.clamp(min=0))).sum(-1)
+def places(batch: Batch, best: Tensor, depth: int) -> list[Tensor]:
+    """For each depth the positions whose draft is compared: the drafted token is in the answer of the same text, and
+    the target's choice can be drafted."""
+    found = []
+    for k in range(1, depth + 1):
+        fits = (ahead(batch.text, k + 1, -2) == batch.text) & ahead(batch.answer, k + 1, False)
+        fits &= (batch.text >= 0) & (ahead(best, k, -1) >= 0)
+        found.append(fits.flatten().nonzero()[:, 0])
+    return found
 
 
-def losses(network: Eagle3, batch: Batch, embedding: Tensor, to_draft: Tensor, depth: int) -> Losses:
-    dtype = network.fc.weight.dtype
+def losses(network: Eagle3, batch: Batch, target: Target, depth: int) -> Losses:
+    """Matrices are multiplied in the type of the target's matrices."""
+    dtype = target.kept_head.dtype
+    shares, best = target.shares(batch.hidden.flatten(0, 1))
+    compared = places(batch, best.view(batch.ids.shape), depth)
     mask = text_mask(batch.text).to(dtype)
     cache: Cache = []
-    feature = network.feature(batch.hidden.to(dtype))
-    successors = torch.where(batch.top_ids >= 0, to_draft[batch.top_ids.clamp(min=0)], -1)
+    feature = network.feature(batch.rows.to(dtype))
     sums, agreed, weights = [], [], []
-    for k in range(1, depth + 1):
-        embedded = F.embedding(ahead(batch.ids, k, 0), embedding).to(dtype)
+    for k, at in enumerate(compared, 1):
+        embedded = F.embedding(ahead(batch.ids, k, 0), target.embedding)
         feature, cache = network.step(k, feature, embedded, cache, mask)
-        fits = (ahead(batch.text, k + 1, -2) == batch.text) & ahead(batch.answer, k + 1, False)
-        fits &= (batch.text >= 0) & (ahead(successors, k, -1)[..., 0] >= 0)
-        chosen = ahead(successors, k, -1)[fits]
-        logits = network.logits(feature[fits])
-        logits = logits if logits.dtype == torch.float64 else logits.float()
-        each = distilled(logits, chosen, ahead(batch.top_logprobs, k, 0)[fits].to(logits.dtype))
-        count = max(1, len(chosen))
-        sums.append(each.sum() / count)
-        agreed.append((logits.argmax(-1) == chosen[:, 0]).float().sum() / count)
+        each, right = HeadLoss.apply(network.norm(feature).flatten(0, 1), network.head(), shares, at, at + k, best[at + k])
+        sums.append(each)
+        agreed.append(right / max(1, len(at)))
         weights.append(DECAY ** (k - 1))
     loss = sum(w * s for w, s in zip(weights, sums)) / sum(weights)
     return Losses(torch.as_tensor(loss), torch.stack(agreed))

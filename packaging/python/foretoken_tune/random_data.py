@@ -4,15 +4,19 @@ import torch
 
 from .data import Batch
 from .job import Job
+from .loss import Target
 
 
-def random_batch(job: Job, device: torch.device, top: int = 8, dtype: torch.dtype = torch.float16) -> Batch:
+def random_batch(job: Job, device: torch.device, dtype: torch.dtype = torch.float16) -> Batch:
     size = (job.rows, job.length)
-    ids = torch.randint(job.draft_vocabulary, size, device=device)
-    top_ids = torch.randint(job.draft_vocabulary, (*size, top), device=device)
+    ids = torch.randint(job.vocabulary, size, device=device)
     text = torch.zeros(size, dtype=torch.int64, device=device)
     text[:, job.length // 2:] = 1
     answer = torch.ones(size, dtype=torch.bool, device=device)
-    hidden = torch.randn(*size, job.width, device=device, dtype=torch.float32).to(dtype)
-    logprobs = torch.randn(*size, top, device=device).log_softmax(-1).to(dtype)
-    return Batch(ids, text, answer, hidden, top_ids, logprobs)
+    rows = torch.randn(*size, job.width, device=device).to(dtype)
+    return Batch(ids, text, answer, rows, torch.randn(*size, job.hidden, device=device).to(dtype))
+
+
+def random_target(job: Job, device: torch.device, dtype: torch.dtype) -> Target:
+    table = torch.randn(job.vocabulary, job.hidden, device=device).to(dtype)
+    return Target(table, table, torch.arange(job.draft_vocabulary, device=device), job.softcap)

@@ -11,14 +11,17 @@ from typing import Callable, Optional
 import torch
 
 from . import tensors
-from .data import Dataset, coverage, draft_vocabulary
+from .data import Batch, Dataset, coverage, draft_vocabulary
 from .eagle3 import Eagle3
 from .job import Job
-from .loss import draft_ids, losses
+from .loss import Losses, Target, losses
+from .muon import Muon
 
-WARM_UP = 0.05  # share of the steps
-LEAST_RATE = 0.02  # of the rate, at the end
+WARM_UP = 0.02  # share of the steps
+FALL = 0.6  # share of the steps in which the rates fall
+LEAST_RATE = 0.02  # of the rates, at the end
 SMOOTH = 0.95  # of the figures that are shown
+MEASURED_STEPS = 6
 
 
 def say(**fields: object) -> None:
@@ -35,21 +38,58 @@ def choose_device(job: Job) -> torch.device:
 
 
 def rate_at(job: Job, step: int) -> float:
-    """Rises to the rate, then falls in a straight line."""
-    warm_up = max(1, int(job.steps * WARM_UP))
-    rise = min(1.0, (step + 1) / warm_up)
-    fall = 1.0 - max(0, step - warm_up) / max(1, job.steps - warm_up)
-    return job.rate * rise * max(LEAST_RATE, fall)
+    """A factor of the rates: it rises, stays, and falls in a straight line."""
+    rise = (step + 1) / max(1, int(job.steps * WARM_UP))
+    fall = (1 - step / max(1, job.steps)) / FALL
+    return min(1.0, rise) * max(LEAST_RATE, min(1.0, fall))
+
+
+def begin_torch(job: Job) -> torch.device:
+    if job.threads > 0:
+        torch.set_num_threads(job.threads)
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # or sums of products differ between runs
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # its attention is not deterministic
+    torch.manual_seed(job.seed)
+    return choose_device(job)
+
+
+def precision(device: torch.device) -> torch.dtype:
+    """In which matrices are multiplied."""
+    return torch.bfloat16 if device.type == "cuda" else torch.float32
+
+
+class Learner:
+    """A network with its optimisers."""
+
+    def __init__(self, job: Job, network: Eagle3, target: Target) -> None:
+        self.job, self.network, self.target = job, network, target
+        matrices = network.matrices()
+        others = [weight for weight in network.parameters() if all(weight is not one for one in matrices)]
+        self.device = target.embedding.device
+        self.rates = (job.rate, job.head_rate)
+        self.optimizers = (Muon(matrices, job.rate),
+                           torch.optim.AdamW(others, lr=job.head_rate, betas=(0.9, 0.95), weight_decay=0.0))
+
+    def learn(self, batch: Batch, step: int) -> Losses:
+        for optimizer, rate in zip(self.optimizers, self.rates):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * rate_at(self.job, step)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=precision(self.device) == torch.bfloat16):
+            found = losses(self.network, batch, self.target, self.job.depth)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad(set_to_none=True)
+        found.loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return Losses(found.loss.detach(), found.agreed)
 
 
 class Training:
     def __init__(self, job: Job) -> None:
-        if job.threads > 0:
-            torch.set_num_threads(job.threads)
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.manual_seed(job.seed)
-        self.job, self.device = job, choose_device(job)
-        self.data = Dataset(job)
+        self.job, self.device = job, begin_torch(job)
+        self.data = Dataset(job, self.device)
         if not self.data.pieces:
             raise ValueError("the shards hold no answer to learn from")
         target = tensors.read(job.target).tensors
@@ -57,18 +97,19 @@ class Training:
         job.draft_vocabulary = min(job.draft_vocabulary, job.vocabulary)
         kept = draft_vocabulary(counts, job.draft_vocabulary, job.eos)
         self.covered = coverage(counts, kept)
-        self.network = Eagle3(job)
+        network = Eagle3(job)
         some = self.data.batch(self.data.rows_of_epoch(0)[:1])
-        self.network.begin(kept, target.get("lm_head", target["embedding"]).float(),
-                           some.hidden[some.text >= 0].float())
-        self.network.to(self.device)
-        self.embedding = target["embedding"].float().to(self.device)
-        self.to_draft = draft_ids(self.network)
-        self.optimizer = torch.optim.AdamW(self.network.parameters(), lr=job.rate, betas=(0.9, 0.95),
-                                           weight_decay=0.0)
+        real = some.text >= 0
+        head = target.get("lm_head", target["embedding"])
+        network.begin(kept, head.float(), some.rows[real].float().cpu(), some.hidden[real].float().cpu())
+        dtype = precision(self.device)
+        self.network = network.to(self.device)
+        self.learner = Learner(job, self.network, Target(target["embedding"].to(self.device, dtype),
+                                                         head.to(self.device, dtype), kept.to(self.device),
+                                                         job.softcap))
         self.step = 0
-        self.loss: Optional[float] = None
-        self.agreed: list[float] = []
+        self.loss: Optional[torch.Tensor] = None  # smoothed, as are the shares of drafts that are right
+        self.agreed = torch.zeros(job.depth)
         self._continue()
 
     def _continue(self) -> None:
@@ -80,40 +121,29 @@ class Training:
             os.remove(self.job.checkpoint)
             return
         self.network.load_state_dict(state["network"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        for optimizer, stored in zip(self.learner.optimizers, state["optimizers"]):
+            optimizer.load_state_dict(stored)
         self.step, self.loss, self.agreed = state["step"], state["loss"], state["agreed"]
 
     def save(self) -> None:
         part = self.job.checkpoint + ".part"
-        torch.save({"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict(),
-                    "step": self.step, "loss": self.loss, "agreed": self.agreed}, part)
+        torch.save({"network": self.network.state_dict(), "step": self.step, "loss": self.loss, "agreed": self.agreed,
+                    "optimizers": [one.state_dict() for one in self.learner.optimizers]}, part)
         with open(part, "rb+") as file:
             os.fsync(file.fileno())
         os.replace(part, self.job.checkpoint)
 
-    def _learn(self, batch: object) -> tuple[float, list[float]]:
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate_at(self.job, self.step)
-        moved = type(batch)(**{name: value.to(self.device) for name, value in vars(batch).items()})
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.device.type == "cuda"):
-            found = losses(self.network, moved, self.embedding, self.to_draft, self.job.depth)
-        self.optimizer.zero_grad(set_to_none=True)
-        found.loss.backward()
-        torch.nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        self.optimizer.step()
-        self.step += 1
-        return float(found.loss.detach()), found.agreed.tolist()
-
-    def _smooth(self, loss: float, agreed: list[float]) -> None:
-        if loss != loss:
-            raise ValueError(f"the loss is not a number after {self.step} steps")
+    def _smooth(self, found: Losses) -> None:
         if self.loss is None:
-            self.loss, self.agreed = loss, agreed
-        self.loss = SMOOTH * self.loss + (1 - SMOOTH) * loss
-        self.agreed = [SMOOTH * old + (1 - SMOOTH) * new for old, new in zip(self.agreed, agreed)]
+            self.loss, self.agreed = found
+        self.loss = SMOOTH * self.loss + (1 - SMOOTH) * found.loss
+        self.agreed = SMOOTH * self.agreed + (1 - SMOOTH) * found.agreed
 
     def report(self, phase: str, **more: object) -> None:
-        say(phase=phase, step=self.step, steps=self.job.steps, loss=self.loss, accepted=self.agreed, **more)
+        loss = None if self.loss is None else float(self.loss)
+        if loss is not None and loss != loss:
+            raise ValueError(f"the loss is not a number after {self.step} steps")
+        say(phase=phase, step=self.step, steps=self.job.steps, loss=loss, accepted=self.agreed.tolist(), **more)
 
     def run(self, stopped: Callable[[], bool]) -> bool:
         """True at the end of the last step."""
@@ -125,7 +155,8 @@ class Training:
             if stopped():
                 self.save()
                 return False
-            self._smooth(*self._learn(batch))
+            self._smooth(self.learner.learn(batch, self.step))
+            self.step += 1
             now = time.monotonic()
             if now - said >= 1:
                 self.report("training")
@@ -166,26 +197,15 @@ def train(job: Job) -> int:
 
 def measure(job: Job) -> int:
     """Trains a few steps on random rows, without shards, and says how fast that is."""
-    if job.threads > 0:
-        torch.set_num_threads(job.threads)
-    device = choose_device(job)
-    from .random_data import random_batch  # only here
+    device = begin_torch(job)
+    from .random_data import random_batch, random_target  # only here
     job.draft_vocabulary = min(job.draft_vocabulary, job.vocabulary)
-    network = Eagle3(job).to(device)
-    embedding = torch.randn(job.vocabulary, job.hidden, device=device)
-    to_draft = torch.arange(job.vocabulary, device=device)
-    to_draft[job.draft_vocabulary:] = -1
-    optimizer = torch.optim.AdamW(network.parameters())
+    learner = Learner(job, Eagle3(job).to(device), random_target(job, device, precision(device)))
     took = []
-    for _ in range(3):
+    for step in range(MEASURED_STEPS if device.type == "cuda" else MEASURED_STEPS // 2):
         batch = random_batch(job, device)
         start = time.monotonic()
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
-            found = losses(network, batch, embedding, to_draft, job.depth)
-        optimizer.zero_grad(set_to_none=True)
-        found.loss.backward()
-        optimizer.step()
-        float(found.loss.detach())
+        float(learner.learn(batch, step).loss)
         took.append(time.monotonic() - start)
     say(phase="measured", seconds_a_step=min(took[1:]), device=str(device), threads=torch.get_num_threads(),
         torch=torch.__version__)

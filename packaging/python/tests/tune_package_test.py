@@ -31,7 +31,8 @@ sys.path.insert(0, str(PACKAGE))
 
 from foretoken_tune import data, job, loss, tensors  # noqa: E402
 from foretoken_tune.eagle3 import Eagle3  # noqa: E402
-from foretoken_tune.random_data import random_batch  # noqa: E402
+from foretoken_tune.muon import orthogonal  # noqa: E402
+from foretoken_tune.random_data import random_batch, random_target  # noqa: E402
 
 torch.set_num_threads(1)
 CPU = torch.device("cpu")
@@ -57,13 +58,12 @@ def write_data(one, texts=12):
             for _ in range(size):
                 ids.append(token)
                 token = (token * 7 + 3) % 30 if chance.random() < 0.9 else chance.randrange(40)
-        likely = [[(token * 7 + 3) % 30, (token + 11) % 40] for token in ids]
-        share = torch.tensor([0.9, 0.1]).log().half().repeat(len(ids), 1)
+        # Rows that the table, which is the LM head too, makes likely successors of.
+        last = vectors[torch.tensor([(token * 7 + 3) % 30 for token in ids])]
         rows = torch.cat([vectors[torch.tensor(ids)]] * len(one.layers), 1).half()
         tensors.write(path, {"documents": torch.tensor(documents, dtype=torch.int32),
                              "tokens": torch.tensor(ids, dtype=torch.int32), "rows": rows,
-                             "top_ids": torch.tensor(likely, dtype=torch.int32), "top_logprobs": share,
-                             "checksum": torch.zeros(1, dtype=torch.int64)}, {})
+                             "hidden": last.half(), "checksum": torch.zeros(1, dtype=torch.int64)}, {})
     tensors.write(one.target, {"embedding": vectors.half()}, {})
 
 
@@ -79,16 +79,19 @@ class Network(PackageTest):
         one = tiny(self.folder, **changes)
         network = Eagle3(one).double()
         kept = torch.arange(one.draft_vocabulary)
-        network.begin(kept, torch.randn(one.vocabulary, one.hidden).double(), torch.randn(5, one.width).double())
+        network.begin(kept, torch.randn(one.vocabulary, one.hidden).double(), torch.randn(5, one.width).double(),
+                      torch.randn(5, one.hidden).double())
         return one, network
 
     def test_gradients_are_those_of_differences_in_float64(self):
-        one, network = self.network(length=12, rows=1)
-        batch = random_batch(one, CPU, top=4, dtype=torch.float64)
-        embedding, to_draft = torch.randn(one.vocabulary, one.hidden).double(), loss.draft_ids(network)
+        one, network = self.network(length=16, rows=2, softcap=4.0)
+        batch = random_batch(one, CPU, dtype=torch.float64)
+        target = random_target(one, CPU, torch.float64)
+        _, best = target.shares(batch.hidden.flatten(0, 1))
+        self.assertTrue(all(0 < len(at) < 32 for at in loss.places(batch, best.view(2, 16), 3)))
 
         def value():
-            return loss.losses(network, batch, embedding, to_draft, one.depth).loss
+            return loss.losses(network, batch, target, one.depth).loss
 
         value().backward()
         for name, weight in network.named_parameters():
@@ -134,25 +137,59 @@ class Network(PackageTest):
 
         def second():
             mask = loss.text_mask(batch.text).double()
-            feature, cache = network.feature(batch.hidden), []
+            feature, cache = network.feature(batch.rows), []
             for k in (1, 2):
                 feature, cache = network.step(k, feature, embedding[loss.ahead(batch.ids, k, 0)], cache, mask)
             return feature[:, half:]
 
         before = second()
-        batch.hidden[:, :half] = 1
+        batch.rows[:, :half] = 1
         batch.ids[:, :half] = 3
         self.assertTrue(torch.equal(before, second()))
 
-    def test_the_loss_against_the_targets_own_distribution_is_its_entropy(self):
-        logprobs = torch.randn(6, 5).double().log_softmax(-1)
-        ids = torch.stack([torch.randperm(5) for _ in range(6)])
-        logits = torch.zeros(6, 5).double().scatter_(-1, ids, logprobs)
-        entropy = -(logprobs.exp() * logprobs).sum(-1)
-        self.assertLess((loss.distilled(logits, ids, logprobs) - entropy).abs().max().item(), 1e-12)
-        undraftable = ids.clone()
-        undraftable[:, 2] = -1
-        self.assertTrue(torch.isfinite(loss.distilled(logits, undraftable, logprobs)).all())
+    def test_a_drafter_that_is_the_target_has_its_entropy_as_loss_and_agrees(self):
+        one = tiny(self.folder, draft_vocabulary=40, softcap=5.0)
+        target = random_target(one, CPU, torch.float64)
+        hidden = torch.randn(11, one.hidden).double()
+        shares, best = target.shares(hidden)
+        logits = 5 * (hidden @ target.head.t() / 5).tanh()
+        self.assertLess((shares - logits.softmax(-1)).abs().max().item(), 1e-12)
+        self.assertTrue(torch.equal(best, logits.argmax(-1)))
+        uncapped = loss.Target(target.embedding, target.head, target.kept)
+        shares, best = uncapped.shares(hidden)
+        rows = torch.arange(11)
+        found, agreed = loss.HeadLoss.apply(hidden, target.head, shares, rows, rows, best)
+        entropy = -(shares * shares.log()).sum(-1).mean()
+        self.assertAlmostEqual(found.item(), entropy.item(), places=10)
+        self.assertEqual(agreed.item(), 11)
+
+    def test_a_choice_outside_the_draft_vocabulary_is_not_compared(self):
+        one = tiny(self.folder, draft_vocabulary=7)
+        target = random_target(one, CPU, torch.float64)
+        _, best = target.shares(target.head)
+        choice = (target.head @ target.head.t()).argmax(-1)
+        self.assertEqual(best.tolist(), [id if id < 7 else -1 for id in choice.tolist()])
+
+    def test_losses_do_not_depend_on_the_positions_whose_logits_exist_at_once(self):
+        one, network = self.network()
+        batch, target = random_batch(one, CPU, dtype=torch.float64), random_target(one, CPU, torch.float64)
+        found = []
+        for chunk in (8192, 5):
+            loss.CHUNK = chunk
+            network.zero_grad()
+            result = loss.losses(network, batch, target, one.depth)
+            result.loss.backward()
+            found.append((result.loss.item(), network.lm_head.weight.grad, network.fc.weight.grad, result.agreed))
+        loss.CHUNK = 8192
+        self.assertAlmostEqual(found[0][0], found[1][0], places=12)
+        for first, second in zip(found[0][1:], found[1][1:]):
+            self.assertLess((first - second).abs().max().item(), 1e-12)
+
+    def test_an_update_of_muon_is_near_an_orthogonal_matrix(self):
+        for shape in ((12, 40), (40, 12), (9, 9)):
+            values = torch.linalg.svdvals(orthogonal(torch.randn(shape)))
+            self.assertGreater(values.min().item(), 0.0)
+            self.assertLess(values.max().item(), 1.4)
 
 
 class Data(PackageTest):

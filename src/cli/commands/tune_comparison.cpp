@@ -7,6 +7,7 @@
 #include "base/text_file.h"
 #include "cli/library/heads.h"
 #include "speculation/report_figures.h"
+#include "tune/streams.h"
 
 namespace ft::cli {
 namespace {
@@ -26,18 +27,35 @@ Result<std::vector<DraftFolder>> with_new(const ComparisonChoice& choice) {
   return folders;
 }
 
+/// Tokens of the model's answer before it repeats itself, which is easy to draft.
+Result<int> tokens_before_repetition(Engine& engine, const LoadedModel& loaded, const BenchCase& bench_case,
+                                     const std::atomic<bool>& stopped) {
+  GenerateOptions ask = bench_case.ask;
+  ask.request.drafter = DrafterKind::kNone;
+  FT_ASSIGN(Request request, make_request(bench_case.prompt, ask, loaded));
+  FT_ASSIGN(const GatheredAnswer answer, whole_answer(engine, std::move(request), stopped));
+  return static_cast<int>(std::max<std::size_t>(1, tune::before_repetition(answer.ids, 0)));
+}
+
 /// Tokens a round of each drafter at one depth.
 Result<std::vector<std::pair<std::string, double>>> rounds_at_depth(Engine& engine, const LoadedModel& loaded,
                                                                     std::span<const DrafterKind> drafters,
                                                                     const std::vector<BenchCase>& cases,
                                                                     const std::atomic<bool>& stopped) {
   std::vector<std::pair<std::string, double>> found;
+  std::vector<int> lengths;
+  for (const BenchCase& bench_case : cases) {
+    FT_ASSIGN(const int length, tokens_before_repetition(engine, loaded, bench_case, stopped));
+    lengths.push_back(length);
+  }
   for (const DrafterKind drafter : drafters) {
     if (drafter == DrafterKind::kNone || drafter == DrafterKind::kAuto) continue;
     SpeculationReport sum;
-    for (const BenchCase& bench_case : cases) {
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      const BenchCase& bench_case = cases[i];
       GenerateOptions ask = bench_case.ask;
       ask.request.drafter = drafter, ask.request.depth = kComparedDepth;
+      ask.request.max_tokens = lengths[i];
       FT_ASSIGN(Request request, make_request(bench_case.prompt, ask, loaded));
       FT_ASSIGN(const GatheredAnswer answer, whole_answer(engine, std::move(request), stopped));
       add(sum, answer.report.speculation);

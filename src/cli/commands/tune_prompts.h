@@ -14,7 +14,7 @@ namespace ft::cli {
 
 struct TuneLengths {
   int prompt_tokens = 320;  // at most
-  int answer_tokens = 256;
+  int answer_tokens = 384;
   int all() const { return prompt_tokens + answer_tokens; }
 };
 

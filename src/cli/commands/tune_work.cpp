@@ -29,9 +29,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr const char* kTuneCapture = "tune";
 constexpr std::size_t kMaxPlanBytes = std::size_t{1} << 20;
-constexpr double kWritingShare = 0.3, kTrainingShare = 0.62;  // of the time; the rest is for comparing
+constexpr double kWritingShare = 0.4, kTrainingShare = 0.5;  // of the time; the rest is for comparing
 constexpr double kMeasureS = 12;
-constexpr int kRowLength = 512;
+constexpr int kDraftingStreams = 16;  // with more, drafts cost more than they save
+constexpr int kTextsTogether = 4;  // that are read in one step
 constexpr double kMaxEpochs = 30;
 
 double passed_since(Clock::time_point start) {
@@ -51,10 +52,10 @@ std::string usual_folder(const std::string& identity) {
   return heads.empty() ? "" : heads.substr(0, heads.rfind('/')) + "/tuned/" + identity;
 }
 
-/// A quarter of the vocabulary, but half of a small one: more of it makes drafts slower and seldom better.
+/// A third of the vocabulary, but half of a small one: more of it makes drafts slower and seldom better.
 int draft_vocabulary_of(int vocabulary) {
   constexpr int kSmall = 16384, kMaxSize = 32000;
-  return vocabulary <= kSmall ? (vocabulary + 1) / 2 : std::min(vocabulary / 4, kMaxSize);
+  return vocabulary <= kSmall ? (vocabulary + 1) / 2 : std::min(vocabulary / 3, kMaxSize);
 }
 
 class Work {
@@ -91,10 +92,13 @@ class Work {
   Status check_target() const;
   Status make_plan();
   Status measure_plan();
+  std::int64_t bytes_of_shard() const;
+  std::int64_t shards_with_room() const;
   Status check_room() const;
   Status agree() const;
   Status write_texts();
-  Status write_some(const std::vector<std::int64_t>& shards, double seconds, tune::DatasetProgress& seen);
+  Result<double> write_some(const std::vector<std::int64_t>& shards, double seconds,
+                            tune::DatasetProgress& seen);
   std::string job_text(std::int64_t steps) const;
   Status train();
   Status compare();
@@ -103,15 +107,17 @@ class Work {
   tune::DatasetPlan dataset() const {
     tune::DatasetPlan plan;
     plan.folder = work_ + "/shards", plan.shards = plan_.shards;
-    plan.header = {plan_.model, plan_.prompts, layers_, width_, tune::kTopSuccessors, 0};
+    plan.header = {plan_.model, plan_.prompts, layers_, width_, hidden_, 0};
     return plan;
   }
   std::int64_t prompts_planned() const { return plan_.shards * tune::kPromptsOfShard; }
   Result<std::unique_ptr<Decoder>> decoder() const;
+  bool on_gpu() const { return loaded_->backend->name() != "cpu" && loaded_->backend->name() != "ref"; }
+  bool drafts() const { return streams() <= kDraftingStreams; }
   int streams() const {
-    constexpr int kCpu = 8, kGpu = 64;
+    constexpr int kCpu = 8, kGpu = 256;
     if (options_.streams > 0) return options_.streams;
-    return loaded_->backend->name() == "cpu" ? kCpu : kGpu;
+    return on_gpu() ? kGpu : kCpu;
   }
 
   const TuneOptions& options_;
@@ -119,7 +125,7 @@ class Work {
   Terminal& terminal_;
   std::string directory_, out_, work_;
   std::vector<int> layers_;
-  int width_ = 0;  // of a captured row
+  int width_ = 0, hidden_ = 0;  // of the captured rows
   std::unique_ptr<LoadedModel> loaded_;
   std::unique_ptr<TunePrompts> prompts_;
   TuneLengths lengths_;
@@ -161,7 +167,8 @@ Status Work::load_target() {
   choice.directory = directory_;
   FT_ASSIGN(loaded_, load(choice, &terminal_));
   layers_ = tune::layers_to_capture(loaded_->model.facts.layers);
-  width_ = static_cast<int>(layers_.size()) * loaded_->model.facts.width;
+  hidden_ = loaded_->model.facts.width;
+  width_ = static_cast<int>(layers_.size()) * hidden_;
   // The same model once more, with a program that captures those layers. No decoder exists yet.
   LoadOptions capturing;
   capturing.captures = {{kTuneCapture, layers_}};
@@ -177,23 +184,22 @@ Status Work::load_target() {
 }
 
 Result<std::unique_ptr<Decoder>> Work::decoder() const {
-  constexpr int kRows = 128;
   DecoderOptions options;
-  options.slots = streams() + 1;  // one for reading
+  options.slots = streams() + kTextsTogether;
   options.context = lengths_.all() + kMaxDraftTokens + 1;
-  options.logit_rows = kRows;
+  if (!drafts()) options.max_depth = 0;
   Result<std::unique_ptr<Decoder>> made = Decoder::make(*loaded_->backend, loaded_->model, options);
   if (!made.ok()) return model_error(made.error());
   return made;
 }
 
-/// Writes those shards, or as many of them as fit into `seconds`, if that is more than 0.
-Status Work::write_some(const std::vector<std::int64_t>& shards, double seconds,
-                        tune::DatasetProgress& seen) {
-  if (shards.empty()) return {};
+/// Writes those shards, or as many of them as fit into `seconds`, if that is more than 0. How long it wrote.
+Result<double> Work::write_some(const std::vector<std::int64_t>& shards, double seconds,
+                                tune::DatasetProgress& seen) {
+  if (shards.empty()) return 0.0;
   FT_ASSIGN(const std::unique_ptr<Decoder> made, decoder());
-  FT_ASSIGN(tune::TextReader reader, tune::TextReader::make(*made, kTuneCapture, tune::kTopSuccessors));
-  tune::StreamOptions streaming{streams(), {}};
+  FT_ASSIGN(tune::TextReader reader, tune::TextReader::make(*made, layers_.empty() ? "" : kTuneCapture, kTextsTogether));
+  tune::StreamOptions streaming{streams(), {}, drafts()};
   streaming.eos.assign(loaded_->model.facts.eos_ids.begin(), loaded_->model.facts.eos_ids.end());
   const Clock::time_point start = Clock::now();
   Progress progress(terminal_, seconds > 0 ? "measuring" : "writing",
@@ -207,13 +213,14 @@ Status Work::write_some(const std::vector<std::int64_t>& shards, double seconds,
                                               static_cast<double>(now.all - now.prompts)
                                         : 0;
     progress.set(now.prompts, fmt::format("{} of {} texts, {:.0f} tokens/s, {} left", now.prompts, now.all,
-                                          static_cast<double>(now.tokens) / passed, time_text(left)));
+                                          static_cast<double>(now.written.tokens) / passed, time_text(left)));
     in_time = seconds <= 0 || passed < seconds || now.prompts < streams();
     return !in_time || stopped_.load();
   };
   const Status status = tune::write_shards(*made, reader, plan, shards, streaming, prompts_->next(), stop);
-  if (!status.ok() && status.error().code == Code::kCancelled && !in_time && !stopped_) return {};
-  return status;
+  if (!status.ok() && status.error().code == Code::kCancelled && !in_time && !stopped_) return passed_since(start);
+  if (!status.ok()) return status.error();
+  return passed_since(start);
 }
 
 Json plan_json(const TunePlan& plan) {
@@ -265,9 +272,9 @@ Status Work::make_plan() {
     return {};
   }
   const ModelFacts& facts = loaded_->model.facts;
-  constexpr int kCpuRows = 2, kGpuRows = 16;
-  plan_.length = kRowLength;
-  plan_.rows = loaded_->backend->name() == "cpu" ? kCpuRows : kGpuRows;
+  constexpr int kCpuRows = 2, kGpuRows = 40, kRowUnit = 64;
+  plan_.length = (lengths_.all() + kRowUnit) / kRowUnit * kRowUnit;
+  plan_.rows = on_gpu() ? kGpuRows : kCpuRows;
   plan_.draft_vocabulary = draft_vocabulary_of(facts.vocabulary);
   plan_.threads = options_.model.threads;
   FT_TRY(measure_plan());
@@ -282,14 +289,14 @@ Status Work::measure_plan() {
   double tokens_each = lengths_.all() / 2.0, tokens_per_second = 0, step_s = 0;
   if (options_.texts == 0) {
     terminal_.note("measuring how fast the model writes");
-    const Clock::time_point start = Clock::now();
     tune::DatasetProgress seen;
-    FT_ASSIGN(const std::vector<std::int64_t> missing, tune::missing_shards(dataset()));
-    FT_TRY(write_some(missing.empty() ? std::vector<std::int64_t>{} : missing,
-                      std::max(kMeasureS, budget / 100), seen));
-    if (seen.prompts > 0 && seen.tokens > 0) {
-      tokens_each = static_cast<double>(seen.tokens) / static_cast<double>(seen.prompts);
-      tokens_per_second = static_cast<double>(seen.tokens) / passed_since(start);
+    // As many as fill the streams for a while; a shard that is whole is kept.
+    plan_.shards = std::max<std::int64_t>(1, streams() * 4 / tune::kPromptsOfShard);
+    FT_ASSIGN(const tune::DatasetCheck found, tune::check_shards(dataset()));
+    FT_ASSIGN(const double wrote_s, write_some(found.missing, std::max(kMeasureS, budget / 100), seen));
+    if (seen.prompts > 0 && seen.written.tokens > 0) {
+      tokens_each = static_cast<double>(seen.written.tokens) / static_cast<double>(seen.prompts);
+      tokens_per_second = static_cast<double>(seen.written.tokens) / wrote_s;
     }
   }
   if (options_.steps == 0) {
@@ -309,6 +316,8 @@ Status Work::measure_plan() {
                      ? up(options_.texts)
                      : std::max<std::int64_t>(2, static_cast<std::int64_t>(budget * kWritingShare *
                                                                            tokens_per_second / shard_tokens));
+  plan_.shard_tokens = static_cast<std::int64_t>(shard_tokens);
+  if (options_.texts == 0) plan_.shards = std::min(plan_.shards, shards_with_room());
   const double epoch = static_cast<double>(plan_.shards) * shard_tokens / (plan_.rows * plan_.length);
   plan_.steps = options_.steps;
   if (plan_.steps == 0) {
@@ -321,6 +330,22 @@ Status Work::measure_plan() {
   return {};
 }
 
+std::int64_t Work::bytes_of_shard() const {
+  constexpr double kLonger = 1.15;  // than those that were measured
+  const auto tokens = static_cast<std::int64_t>(kLonger * static_cast<double>(plan_.shard_tokens));
+  return tune::shard_bytes(dataset().header, tune::kPromptsOfShard, tokens);
+}
+
+/// As many as may fill most of the disk.
+std::int64_t Work::shards_with_room() const {
+  constexpr double kShare = 0.85;
+  std::error_code failed;
+  const fs::space_info space = fs::space(work_, failed);
+  if (failed) return plan_.shards;
+  return std::max<std::int64_t>(
+      2, static_cast<std::int64_t>(kShare * static_cast<double>(space.available)) / bytes_of_shard());
+}
+
 Status Work::check_room() const {
   constexpr double kSpare = 1.1;
   constexpr std::int64_t kBytesOfWeight = 16;  // of a trained one, with its gradient and two moments
@@ -328,9 +353,7 @@ Status Work::check_room() const {
   const std::int64_t hidden = facts.width;
   const std::int64_t weights =
       hidden * (width_ + plan_.draft_vocabulary + 2 * facts.heads * facts.head_dim * 3 + 3 * 4 * hidden);
-  const std::int64_t shards =
-      tune::shard_bytes(dataset().header, prompts_planned(), prompts_planned() * lengths_.all());
-  const std::int64_t disk = shards + tune::target_file_bytes(loaded_->model) + 2 * weights * kBytesOfWeight;
+  const std::int64_t disk = plan_.shards * bytes_of_shard() + tune::target_file_bytes(loaded_->model) + 2 * weights * kBytesOfWeight;
   std::error_code failed;
   const fs::space_info space = fs::space(work_, failed);
   if (!failed && static_cast<double>(space.available) < kSpare * static_cast<double>(disk)) {
@@ -367,15 +390,12 @@ Status Work::agree() const {
 
 Status Work::write_texts() {
   const tune::DatasetPlan plan = dataset();
-  FT_ASSIGN(const std::vector<std::int64_t> missing, tune::missing_shards(plan));
+  FT_ASSIGN(const tune::DatasetCheck found, tune::check_shards(plan));
   tune::DatasetProgress seen;
-  FT_TRY(write_some(missing, 0, seen));
-  report_.texts = report_.tokens = 0;
-  for (std::int64_t number = 0; number < plan.shards; ++number) {
-    FT_ASSIGN(const tune::ShardSize size,
-              tune::check_shard(tune::shard_path(plan, number), tune::shard_header(plan, number)));
-    report_.texts += size.documents, report_.tokens += size.tokens;
-  }
+  const Result<double> wrote = write_some(found.missing, 0, seen);
+  if (!wrote.ok()) return wrote.error();
+  report_.texts = found.whole.documents + seen.written.documents;
+  report_.tokens = found.whole.tokens + seen.written.tokens;
   if (report_.texts == 0) {
     return Error{Code::kInvalid, "the model wrote no usable text for these prompts; give other --prompts"};
   }
@@ -406,6 +426,7 @@ std::string Work::job_text(std::int64_t steps) const {
                          {"context", facts.context},
                          {"layers", layers_},
                          {"eos", facts.eos_ids},
+                         {"softcap", tune::target_logits(loaded_->model.target)->softcap},
                          {"draft_vocabulary", plan_.draft_vocabulary},
                          {"steps", steps},
                          {"rows", plan_.rows},

@@ -37,6 +37,7 @@ struct TunePlan {
   std::int64_t shards = 0, steps = 0;
   int rows = 2, length = 0, draft_vocabulary = 0, threads = 0;
   double writing_s = 0, training_s = 0;  // expected
+  std::int64_t shard_tokens = 0;         // expected, not stored
 };
 
 struct TuneReport {
