@@ -8,15 +8,17 @@ namespace ft::cuda {
 
 /// A record: the codes of one group of a tile, then 16 scales and biases.
 FT_ON_BOTH int record_codes(int bits, int group) { return kTileOutputs / 8 * group * bits; }
-FT_ON_BOTH int record_bytes(int bits, int group, int wide) {
-  return record_codes(bits, group) + (wide ? 128 : 64);
+FT_ON_BOTH int scale_pair_bytes(int scale_type) { return scale_type == kFloatScales ? 8 : 4; }
+FT_ON_BOTH int record_bytes(int bits, int group, int scale_type) {
+  return record_codes(bits, group) + kTileOutputs * scale_pair_bytes(scale_type);
 }
 /// A record of e2m1 codes: those of one group of a tile, then 16 scales of a byte.
 constexpr int kSmallFloatGroup = 32, kSmallFloatCodes = record_codes(4, kSmallFloatGroup),
               kSmallFloatRecord = kSmallFloatCodes + kTileOutputs;
 constexpr int kStreamedGroup = 64;  // of the linears that are made for Hopper, whose weights have 4 bits
-constexpr int kStreamedRecord = record_bytes(4, kStreamedGroup, 0);
-constexpr int kShortGroup = 32;  // of those made for Hopper with 4 and 8 bits
+constexpr int kStreamedRecord = record_bytes(4, kStreamedGroup, kBf16Scales);
+constexpr int kShortGroup = 32;     // of those made for Hopper with 4 and 8 bits
+constexpr int kShortestGroup = 16;  // the same; half a step of the matrix instruction
 /// A group's codes of one row, and its scales of eight rows, take as many bytes.
 constexpr int kGroupBytes = kStreamedGroup, kGroupScaleBytes = kScaleFloats * 4;
 static_assert(kGroupBytes == kGroupScaleBytes);
@@ -75,8 +77,8 @@ FT_ON_BOTH SplitKLayout splitk_layout(const SplitKGemmArgs& p, int columns) {
 constexpr int kGemmThreads = 256, kGemmTiles = 8;  // tiles of 16 outputs of a block
 
 FT_ON_BOTH int gemm_sum_bytes(int rows) { return kGemmTiles * kTileOutputs * rows * 4; }
-FT_ON_BOTH int gemm_stage_bytes(int bits, int group, int wide, int rows) {
-  return kGemmTiles * record_bytes(bits, group, wide) + rows * group + rows / 8 * kGroupScaleBytes;
+FT_ON_BOTH int gemm_stage_bytes(int bits, int group, int scale_type, int rows) {
+  return kGemmTiles * record_bytes(bits, group, scale_type) + rows * group + rows / 8 * kGroupScaleBytes;
 }
 
 // ---- sm90_gemm.cu: sums of the slices so far; stages of codes of rows, their scales, records; barriers ----

@@ -1,10 +1,10 @@
-// The linear of many rows (prompts) by Hopper's asynchronous matrix instruction, for 4-bit weights in groups
-// of 64 (sm90_gemm.cu) and for 4 and 8 bits in groups of 32 (sm90_gemm_32.cu). A block walks over products
-// of 256 outputs (two warpgroups of 128) and `Rows` rows; a third warpgroup copies records and rows (in the
-// layout of swizzle_activations, gemm.cu, or of swizzle_activations_32), a group a stage, also of the next
-// product while sums are stored. A warp makes the left operands of its two tiles in registers. The integers
-// of a group come in two parts of its rows: one is scaled while the matrix unit computes the other. The bits
-// equal linear_codes' (linear.cu): the same chains in eight slices, added in order.
+// Linears of many rows (prompts) with Hopper's asynchronous matrix instruction: 4-bit weights in groups of 64
+// (sm90_gemm.cu) and other kinds (sm90_gemm_kinds.cu). Each block is persistent and computes output
+// tiles of 256 outputs by `Rows` rows. Two warpgroups multiply 128 outputs each. A third copies records and
+// rows (as swizzle_activations lays them out), one group per stage, and runs ahead into the next tile while
+// sums are stored. Warps unpack the left operands of two tiles into registers. The rows of a group are split
+// in two parts: one is scaled while the matrix unit multiplies the other. Results have the bits of
+// linear_codes (linear.cu): the same chains, eight slices added in order.
 #pragma once
 
 #include "backends/cuda/kernels/hopper.cuh"
@@ -21,8 +21,8 @@ constexpr int kAsyncWarpTiles = 2;  // of a warp
   "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), \
       "+r"(d[i + 6]), "+r"(d[i + 7])
 
-/// d (+)= a * b: 64 x 32 unsigned bytes in a warpgroup's registers, 32 x 32 or 32 x 48 signed bytes in shared
-/// memory. `add` 0: d is the product alone. It is begun here and ends later.
+/// Starts d = a * b, or d += a * b if `add`: a is 64 x 32 unsigned bytes in the registers of a warpgroup, b
+/// is 32 x 32 or 32 x 48 signed bytes in shared memory.
 FT_DEVICE void begin_product(int (&d)[16], const u32 (&a)[4], u64 b, int add) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %21, 0; wgmma.mma_async.sync.aligned.m64n32k32.s32.u8.s8 "
@@ -160,21 +160,26 @@ struct Either<false, Yes, No> {
 template <class Weights>
 struct PartScales {
   struct Pairs {
-    u32 x, y;  // of bfloat16
-    FT_DEVICE_MEMBER float scale(int output) const { return bf16_low(output == 0 ? x : y); }
-    FT_DEVICE_MEMBER float bias(int output) const { return bf16_high(output == 0 ? x : y); }
+    u32 x, y;  // of two outputs
+    FT_DEVICE_MEMBER float scale(int output) const {
+      return pair_low(output == 0 ? x : y, Weights::kScaleType);
+    }
+    FT_DEVICE_MEMBER float bias(int output) const {
+      return pair_high(output == 0 ? x : y, Weights::kScaleType);
+    }
   };
-  struct WidePairs {
+  struct FloatPairs {
     float4 v;
     FT_DEVICE_MEMBER float scale(int output) const { return output == 0 ? v.x : v.z; }
     FT_DEVICE_MEMBER float bias(int output) const { return output == 0 ? v.y : v.w; }
   };
-  typename Either<Weights::kWide != 0, WidePairs, Pairs>::Type pairs[kAsyncWarpTiles];
+  static constexpr bool kFloats = Weights::kScaleType == kFloatScales;
+  typename Either<kFloats, FloatPairs, Pairs>::Type pairs[kAsyncWarpTiles];
   float4 rows;
   FT_DEVICE_MEMBER void load(const u8* weights, const u8* scales) {
     FT_UNROLL for (int m = 0; m < kAsyncWarpTiles; m++) {
       const u8* const at = weights + m * 4 * Weights::kRecord;
-      if constexpr (Weights::kWide != 0) {
+      if constexpr (kFloats) {
         pairs[m] = {*(const float4*)at};
       } else {
         const uint2 both = *(const uint2*)at;
@@ -185,7 +190,8 @@ struct PartScales {
   }
 };
 
-/// acc += one group of `2 * Count` rows from row First on, whose integers are ready. `scales`: these rows'.
+/// Scales the finished integers of `2 * Count` rows from row First on and adds them to acc. `scales`: of
+/// these rows.
 template <int First, int Rows, class Weights, int Count>
 FT_DEVICE void add_products(const int (&dot)[kAsyncWarpTiles][Count], const PartScales<Weights>& part,
                             const u8* scales, float (&acc)[kAsyncWarpTiles][Rows / 2]) {
@@ -250,9 +256,9 @@ FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory
   float4* totals = (float4*)memory + threadIdx.x;
   const u8* stage = memory + Places::kSums;
   // A thread's places in a stage: its codes of weights, their scales, the scales of rows.
-  const int codes_at = Places::kRecords + tile * Weights::kRecord + lane * (Weights::kCodes / 32);
+  const int codes_at = Places::kRecords + tile * Weights::kRecord + lane * min_(16, Weights::kCodes / 32);
   const int weights_at =
-      Places::kRecords + tile * Weights::kRecord + Weights::kCodes + (lane >> 2) * (Weights::kWide ? 16 : 8);
+      Places::kRecords + tile * Weights::kRecord + Weights::kCodes + (lane >> 2) * 2 * Weights::kPairBytes;
   const int scales_at = Places::kScales + (lane & 3) * 16;
   // In units of 16 bytes: the next 16 inputs are `Rows` away, the next eight rows 8.
   u32 right = (base + Places::kSums) >> 4 | (u32)Rows << 16;
