@@ -12,7 +12,7 @@
 
 namespace ft::cuda {
 
-constexpr int kAsyncWarpTiles = 2;  // of a warp
+constexpr int kAsyncWarpTiles = 2;  // tiles of a warp
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define FT_REGISTERS_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
@@ -37,20 +37,20 @@ FT_DEVICE void begin_product(int (&d)[24], const u32 (&a)[4], u64 b, int add) {
       : FT_EIGHT(d, 0), FT_EIGHT(d, 8), FT_EIGHT(d, 16)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
-/// Waits for all products except those of the last `Left` calls of begin_products.
+/// Waits until at most the last `Left` batches of products are running.
 template <int Left>
 FT_DEVICE void products_left() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
-/// The products begun since the last call belong together.
+/// Products between order_products and close_products are one batch.
 FT_DEVICE void order_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 FT_DEVICE void close_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/// The registers of a thread that copies, and of one that multiplies.
+/// Copying threads give registers to multiplying ones.
 FT_DEVICE void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
 FT_DEVICE void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); }
 FT_DEVICE void hold_register(int& d) { asm volatile("" : "+r"(d)::"memory"); }
 #else
-/// The emulated device computes it at once, eight rows after the other.
+/// The emulator multiplies at once, eight rows at a time.
 template <int Count>
 void begin_product(int (&d)[Count], const u32 (&a)[4], u64 b, int add) {
   const auto field = [b](int bit) { return (u32)(b >> bit & 0x3fff) * 16; };
@@ -69,7 +69,7 @@ inline void give_registers() {}
 inline void take_registers() {}
 inline void hold_register(int& /*d*/) {}
 #endif
-/// The compiler must not move reads or writes of d across this.
+/// Keeps the compiler from moving accesses to d across this point.
 template <int Count>
 FT_DEVICE void hold(int (&d)[kAsyncWarpTiles][Count]) {
   FT_UNROLL for (int m = 0; m < kAsyncWarpTiles; m++) {
@@ -77,7 +77,7 @@ FT_DEVICE void hold(int (&d)[kAsyncWarpTiles][Count]) {
   }
 }
 
-/// The layout as constants.
+/// AsyncLayout as constants.
 template <class Weights, int Rows>
 struct AsyncPlaces {
   static constexpr AsyncLayout kAt = async_layout(Rows, Weights::kGroup, Weights::kRecord);
@@ -85,7 +85,7 @@ struct AsyncPlaces {
   static constexpr int kSums = kAt.sums, kFull = kAt.full, kEmpty = kAt.empty;
 };
 
-/// The products of a block, one after the other: rows first, then outputs.
+/// The output tiles of a block. Rows vary fastest.
 struct AsyncItems {
   int rows, count;
   FT_DEVICE_MEMBER static int first() { return (int)blockIdx.x; }
@@ -94,9 +94,9 @@ struct AsyncItems {
   FT_DEVICE_MEMBER int tile(int item) const { return item / rows * kAsyncTiles; }
 };
 
-/// The four warps that fill the stages. Lanes 0 to 3 copy a tile's records each (those beyond the last tile
-/// repeat the last one's), lane 4 of the first warp the rows. After the last group comes one more, for
-/// products that are not used.
+/// Four warps fill the stages. Lanes 0 to 3 of each copy the records of one tile, lane 4 of the first copies
+/// the rows. Past the last tile, the last one is copied again. One extra stage at the end feeds products that
+/// are discarded.
 template <class Weights, int Rows>
 FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 base, int part) {
   using Places = AsyncPlaces<Weights, Rows>;
@@ -128,14 +128,14 @@ FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 
   }
 }
 
-/// The left operands of a warp's two tiles of a group. `codes`: the lane's in the first one's record.
+/// Unpacks the left operands of two tiles. `codes`: the lane's part of the first record.
 template <class Weights>
 FT_DEVICE void unpack(const u8* codes, u32 (&a)[kAsyncWarpTiles][Weights::kSteps][4]) {
   FT_UNROLL for (int m = 0; m < kAsyncWarpTiles; m++)
       load_words<Weights::kBits, Weights::kSteps>(codes + m * 4 * Weights::kRecord, 0, a[m]);
 }
 
-/// Begins the products of `2 * Count` rows, whose codes are at `right`.
+/// Starts the products with `2 * Count` rows, whose codes are at `right`.
 template <int Rows, int Count, int Steps>
 FT_DEVICE void begin_products(int (&dot)[kAsyncWarpTiles][Count], const u32 (&a)[kAsyncWarpTiles][Steps][4],
                               u64 right) {
@@ -156,7 +156,7 @@ struct Either<false, Yes, No> {
   using Type = No;
 };
 
-/// The first scales of a part of a group, loaded before the thread waits for the part's integers.
+/// The first scales of a part, loaded before its integers are ready.
 template <class Weights>
 struct PartScales {
   struct Pairs {
@@ -210,7 +210,7 @@ FT_DEVICE void add_products(const int (&dot)[kAsyncWarpTiles][Count], const Part
   }
 }
 
-/// Adds a slice to the earlier ones, which are in shared memory: they are read eight times in all.
+/// Adds a slice to the sum of the earlier ones, which stays in shared memory.
 template <int Rows>
 FT_DEVICE void add_slice(int slice, float (&acc)[kAsyncWarpTiles][Rows / 2], float4* totals) {
   FT_UNROLL for (int m = 0; m < kAsyncWarpTiles; m++) {
@@ -246,21 +246,21 @@ FT_DEVICE void store_sums(const LinearArgs& p, int tile, int row0, float (&acc)[
   }
 }
 
-/// The work of the two warpgroups. Warp w of a warpgroup has tiles w and w + 4 of its eight.
+/// The loop of the two multiplying warpgroups. Warp w has tiles w and w + 4 of eight.
 template <class Weights, int Rows>
 FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory) {
   using Places = AsyncPlaces<Weights, Rows>;
-  constexpr int kFirst = Rows == 64 ? 32 : 48;  // rows of the first part
+  constexpr int kFirst = Rows == 64 ? 32 : 48;  // rows in the first part
   const int lane = lane_of(), tile = warp_of() / 4 * 8 + warp_of() % 4;
   const u32 base = shared_address(memory);
   float4* totals = (float4*)memory + threadIdx.x;
   const u8* stage = memory + Places::kSums;
-  // A thread's places in a stage: its codes of weights, their scales, the scales of rows.
+  // Offsets of a thread in a stage: weight codes, weight scales, row scales.
   const int codes_at = Places::kRecords + tile * Weights::kRecord + lane * min_(16, Weights::kCodes / 32);
   const int weights_at =
       Places::kRecords + tile * Weights::kRecord + Weights::kCodes + (lane >> 2) * 2 * Weights::kPairBytes;
   const int scales_at = Places::kScales + (lane & 3) * 16;
-  // In units of 16 bytes: the next 16 inputs are `Rows` away, the next eight rows 8.
+  // In units of 16 bytes: strides are `Rows` for 16 inputs and 8 for eight rows.
   u32 right = (base + Places::kSums) >> 4 | (u32)Rows << 16;
   const auto operand = [](u32 low) { return (u64)8 << 32 | low; };
   float acc[kAsyncWarpTiles][Rows / 2];
@@ -315,7 +315,7 @@ FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory
   hold(back);
 }
 
-// x: any number of blocks; each walks over products of 256 outputs and `Rows` rows.
+// x: any number of blocks.
 template <class Weights, int Rows>
 FT_DEVICE void async_gemm(const AsyncGemmArgs& p, u8* memory) {
   using Places = AsyncPlaces<Weights, Rows>;
