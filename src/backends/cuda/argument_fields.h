@@ -42,14 +42,14 @@ FT_FIELDS(ScaleArgs, p.in, p.out, p.factor)
 FT_FIELDS(GeluArgs, p.in, p.out, p.exact)
 FT_FIELDS(SoftCapArgs, p.logits, p.cap)
 FT_FIELDS(LocalConvArgs, p.step, p.in, p.coefficients, p.out, p.base, p.taps, p.groups, p.group_size, p.side)
-FT_FIELDS(TablePlace, p.records, p.plain, p.stride, p.wide, p.groups, p.bits, p.group)
+FT_FIELDS(TablePlace, p.records, p.plain, p.stride, p.wide, p.groups, p.bits, p.group, p.scale_type)
 FT_FIELDS(ClusterArgs, p.step, p.in, p.routes, p.logits, p.table, p.tokens, p.chosen, p.size, p.softcap)
 FT_FIELDS(WalkArgs, p.sample, p.factors, p.predecessor, p.successor, p.rank, p.candidates, p.excluded,
           p.logit_rows, p.part_values, p.part_columns, p.values, p.columns)
 FT_FIELDS(PackArgs, p.raw, p.scales, p.biases, p.records, p.row_bytes, p.rows, p.cols, p.first_tile, p.tiles,
-          p.raw_bits, p.bits, p.group, p.scale_bytes, p.scale_half, p.wide)
+          p.raw_bits, p.bits, p.group, p.scale_bytes, p.scale_half, p.scale_type)
 FT_FIELDS(EmbedArgs, p.step, p.records, p.plain, p.plain_wide, p.plain_stride, p.groups, p.bits, p.group,
-          p.wide, p.given, p.out)
+          p.scale_type, p.given, p.out)
 FT_FIELDS(LinearArgs, p.records, p.codes, p.scales, p.out, p.residual, p.tiles, p.groups, p.rows, p.outputs)
 FT_FIELDS(FusedProducer, p.kind, p.in, p.weight, p.eps)
 FT_FIELDS(StreamArgs, p.linear, p.producer, p.stages, p.early)
@@ -61,7 +61,7 @@ FT_FIELDS(PlainMatrix, p.weights, p.out, p.outputs)
 FT_FIELDS(PlainLinearArgs, p.weights, p.wide, p.k, p.padded, p.in, p.row_list, p.out, p.residual, p.bias,
           p.rows, p.outputs, p.block_outputs, p.also)
 FT_FIELDS(RouteArgs, p.scores, p.out, p.scale, p.chosen, p.renormalised)
-FT_FIELDS(ExpertTiles, p.experts, p.pairs, p.count)
+FT_FIELDS(ExpertTiles, p.experts, p.pairs, p.count, p.rows)
 FT_FIELDS(ExpertTilesArgs, p.routes, p.to, p.sizes, p.firsts, p.rows, p.chosen, p.experts)
 FT_FIELDS(ExpertArgs, p.records, p.codes, p.scales, p.in, p.out, p.expert_tiles, p.pairs_a_row, p.tiles,
           p.groups, p.wide, p.k, p.padded)
@@ -73,10 +73,10 @@ FT_FIELDS(ExpertActivationArgs, p.routes, p.gate, p.up, p.gate_bias, p.up_bias, 
           p.alpha, p.limit, p.codes)
 FT_FIELDS(ArrangeArgs, p.from, p.to, p.order)
 FT_FIELDS(RotaryArgs, p.step, p.frequencies, p.axes, p.half, p.rows, p.scale, p.cosines, p.sines)
-FT_FIELDS(AttendArgs, p.step, p.q, p.k, p.v, p.out, p.q_norm, p.k_norm, p.cosines, p.sines, p.queries,
-          p.partials, p.cache, p.block_bytes, p.layer_offset, p.head_bytes, p.heads, p.kv_heads, p.head_dim,
-          p.half, p.gated, p.kv_bits, p.sliding_window, p.causal, p.shared, p.v_norm, p.rows, p.segments,
-          p.splits, p.stages, p.eps, p.scale)
+FT_FIELDS(AttendArgs, p.step, p.q, p.k, p.v, p.out, p.q_norm, p.k_norm, p.sinks, p.gains, p.cosines, p.sines,
+          p.queries, p.partials, p.cache, p.block_bytes, p.layer_offset, p.head_bytes, p.heads, p.kv_heads,
+          p.head_dim, p.half, p.gated, p.kv_bits, p.sliding_window, p.causal, p.shared, p.v_norm, p.rows,
+          p.segments, p.splits, p.stages, p.gain_span, p.gain_count, p.eps, p.scale)
 FT_FIELDS(ConvArgs, p.step, p.in, p.out, p.kernel, p.slots, p.slot_bytes, p.offset, p.kernel_width)
 FT_FIELDS(DeltaArgs, p.step, p.in, p.a, p.b, p.out, p.decay, p.dt_bias, p.slots, p.slot_bytes, p.state_offset,
           p.tape_offset, p.key_heads, p.value_heads, p.key_dim, p.value_dim, p.entry)

@@ -225,6 +225,9 @@ struct SoftCapArgs {
   float cap;
 };
 
+/// How records hold scales and biases: as pairs of bfloat16, of floats, of float16.
+enum ScaleType { kBf16Scales, kFloatScales, kHalfScales };
+
 /// Codes of a raw affine matrix to tiles of packed records (kernels/layout.cuh).
 struct PackArgs {
   const unsigned char* raw;  // rows [rows], row_bytes each
@@ -237,7 +240,7 @@ struct PackArgs {
   int raw_bits, bits, group;
   int scale_bytes;  // of a raw scale: 2 or 4
   int scale_half;   // 2-byte scales are float16, not bfloat16
-  int wide;         // packed scales are floats, not pairs of bfloat16
+  int scale_type;   // ScaleType of the records
 };
 
 struct EmbedArgs {
@@ -246,7 +249,7 @@ struct EmbedArgs {
   const void* plain;             // bfloat16 or float rows
   int plain_wide;                // floats
   int plain_stride;
-  int groups, bits, group, wide;
+  int groups, bits, group, scale_type;
   int small_floats;    // the records have e2m1 codes
   const float* given;  // rows of the step's own, as wide as `out`; null: none
   View out;
@@ -327,6 +330,7 @@ struct PlainLinearArgs {
 constexpr int kMaxChosen = 32;            // experts of a row
 constexpr float kMinRouterMass = 1e-20f;  // kMinRouterSum
 constexpr int kExpertTileRows = 8;        // rows of one expert that a block multiplies together
+constexpr int kWideTileRows = 32;         // the same where experts have more rows
 
 struct RouteArgs {
   View scores, out;    // out: [chosen] indices, [chosen] weights
@@ -340,8 +344,9 @@ struct RouteArgs {
 /// The pairs (row, place in its route) in tiles of one expert each. Pair: row * chosen + place.
 struct ExpertTiles {
   int* experts;  // [count] whose tile it is; -1: none
-  int* pairs;    // [count][kExpertTileRows]; -1: none, never the first one
+  int* pairs;    // [count][rows]; -1: none, after those of the tile
   int count;
+  int rows;  // of a tile: kExpertTileRows or kWideTileRows
 };
 
 struct ExpertTilesArgs {

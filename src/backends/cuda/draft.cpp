@@ -31,6 +31,7 @@ Result<TablePlace> Compiler::table_of(const Weight& weight) {
   }
   place.wide = matrix->kind.wide ? 1 : 0;
   place.bits = matrix->kind.bits, place.group = matrix->kind.group;
+  place.scale_type = matrix->kind.scale_type;
   return place;
 }
 

@@ -9,9 +9,9 @@
 namespace ft::cuda {
 namespace {
 
-/// Tiles that `pairs` pairs need at most: each expert has at most one that is not full.
-int max_expert_tiles(std::int64_t pairs, std::int64_t experts) {
-  return static_cast<int>(std::min(pairs, experts + pairs / kExpertTileRows));
+/// Tiles of `rows` that `pairs` pairs need at most: each expert has at most one that is not full.
+int max_expert_tiles(std::int64_t pairs, std::int64_t experts, int rows) {
+  return static_cast<int>(std::min(pairs, experts + pairs / rows));
 }
 
 }  // namespace
@@ -37,7 +37,11 @@ void Compiler::plan_experts(const MoeMlp& op, int max_weight_bits) {
   plan_codes(requantised_as(op.down[0], max_weight_bits), static_cast<int>(pairs));
   ExpertSizes& sizes = expert_sizes_;
   sizes.pairs = std::max(sizes.pairs, pairs);
-  sizes.expert_tiles = std::max<std::int64_t>(sizes.expert_tiles, max_expert_tiles(pairs, count));
+  for (const int rows : {kExpertTileRows, kWideTileRows}) {
+    const std::int64_t tiles = max_expert_tiles(pairs, count, rows);
+    sizes.expert_tiles = std::max(sizes.expert_tiles, tiles);
+    sizes.places = std::max(sizes.places, tiles * rows);
+  }
   sizes.experts = std::max(sizes.experts, count);
   sizes.inner_floats = std::max(sizes.inner_floats, pairs * 2 * round_up(op.size(), kTileOutputs));
   sizes.out_floats = std::max(sizes.out_floats, pairs * round_up(op.out.width, kTileOutputs));
@@ -46,7 +50,7 @@ void Compiler::plan_experts(const MoeMlp& op, int max_weight_bits) {
 Status Compiler::reserve_experts() {
   const ExpertSizes& sizes = expert_sizes_;
   if (sizes.pairs == 0) return {};
-  const std::int64_t ints = sizes.expert_tiles * (1 + kExpertTileRows) + 2 * sizes.experts;
+  const std::int64_t ints = sizes.expert_tiles + sizes.places + 2 * sizes.experts;
   expert_rows_ = Memory(device_, static_cast<std::size_t>((sizes.inner_floats + sizes.out_floats) * 4));
   expert_tile_memory_ = Memory(device_, static_cast<std::size_t>(ints * 4));
   mixture_rows_ = Memory(device_, static_cast<std::size_t>(mixture_bytes_));
@@ -59,13 +63,22 @@ Status Compiler::reserve_experts() {
                    "use a smaller prompt chunk");
 }
 
-ExpertTiles TileMemory::of(int rows, int chosen, int experts) const {
-  return {at, at + tiles, max_expert_tiles(std::int64_t{rows} * chosen, experts)};
+/// Wide tiles from six pairs an expert on, when most narrow ones would be full.
+ExpertTiles TileMemory::of(int rows, const ExpertKinds& kinds) const {
+  const std::int64_t pairs = std::int64_t{rows} * kinds.chosen;
+  const int of_tile = kinds.packed && pairs >= 6 * kinds.experts ? kWideTileRows : kExpertTileRows;
+  return {at, at + tiles, max_expert_tiles(pairs, kinds.experts, of_tile), of_tile};
 }
 
 // ---- launches ----
 
-void Compiler::add_expert_product(const ExpertProduct& product, int chosen, int experts) {
+ExpertKinds Compiler::kinds_of(const MoeMlp& op) const {
+  const auto packed = [&](const Weight& stored) { return format_of(stored) != ActivationFormat{}; };
+  return {op.chosen(), static_cast<int>(op.gate.size()),
+          packed(op.gate[0]) && packed(op.up[0]) && packed(op.down[0])};
+}
+
+void Compiler::add_expert_product(const ExpertProduct& product, const ExpertKinds& kinds) {
   const PackedMatrix& matrix = *product.matrix;
   if (std::ranges::find(packed_, product.matrix) == packed_.end()) packed_.push_back(product.matrix);
   const WeightKind kind = matrix.kind;
@@ -79,14 +92,17 @@ void Compiler::add_expert_product(const ExpertProduct& product, int chosen, int 
   args.wide = kind.wide ? 1 : 0;
   args.k = static_cast<int>(matrix.cols), args.padded = static_cast<int>(matrix.padded);
   if (kind.bits != 0) args.groups = matrix.groups();
-  const char* const kernel =
-      kind.bits == 0 ? "expert_plain"
-      : kind.small_floats
-          ? "expert_e2m1"
-          : kernel_name(fmt::format("expert_{}_{}_{}", kind.bits, kind.group, kind.wide ? 1 : 0));
+  const auto named = [&](int columns) {
+    if (kind.bits == 0) return "expert_plain";
+    if (kind.small_floats) return columns == 4 ? "expert_e2m1_4" : "expert_e2m1_1";
+    return kernel_name(
+        fmt::format("expert_{}_{}_{}_{}", kind.bits, kind.group, static_cast<int>(kind.scale_type), columns));
+  };
+  const char *const narrow = named(1), *const wide = named(4);
   const int blocks = kind.bits == 0 ? product.tiles * kTileOutputs / 8 : product.tiles;
   operations_.emplace_back([=, memory = tile_memory()](const StepRun& step) mutable {
-    args.expert_tiles = memory.of(step.shape.rows, chosen, experts);
+    args.expert_tiles = memory.of(step.shape.rows, kinds);
+    const char* const kernel = args.expert_tiles.rows == kWideTileRows ? wide : narrow;
     step.device.launch({kernel, {blocks, args.expert_tiles.count}, 256}, &args);
   });
 }
@@ -119,10 +135,10 @@ Status Compiler::add_activation(const MoeMlp& op, View gate, View up, const Weig
 
 Status Compiler::add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
                                      const MoeMlp& op) {
-  const int count = static_cast<int>(op.gate.size());
+  const ExpertKinds kinds = kinds_of(op);
   FT_ASSIGN(product.matrix, weights_->matrix(weights));
-  product.tiles = static_cast<int>(product.matrix->outputs / kTileOutputs) / count;
-  add_expert_product(product, op.chosen(), count);
+  product.tiles = static_cast<int>(product.matrix->outputs / kTileOutputs) / kinds.experts;
+  add_expert_product(product, kinds);
   return {};
 }
 
@@ -130,11 +146,11 @@ void Compiler::add_expert_tiles(const MoeMlp& op) {
   ExpertTilesArgs args{};
   args.routes = view(op.routes);
   args.chosen = op.chosen(), args.experts = static_cast<int>(op.gate.size());
-  args.sizes = expert_tile_memory_.at<int>() + expert_sizes_.expert_tiles * (1 + kExpertTileRows);
+  args.sizes = expert_tile_memory_.at<int>() + expert_sizes_.expert_tiles + expert_sizes_.places;
   args.firsts = args.sizes + expert_sizes_.experts;
-  operations_.emplace_back([args, memory = tile_memory()](const StepRun& step) mutable {
+  operations_.emplace_back([args, memory = tile_memory(), kinds = kinds_of(op)](const StepRun& step) mutable {
     args.rows = step.shape.rows;
-    args.to = memory.of(step.shape.rows, args.chosen, args.experts);
+    args.to = memory.of(step.shape.rows, kinds);
     step.device.launch({"tile_pairs", {1}, 256}, &args);
   });
 }

@@ -217,9 +217,9 @@ TEST_P(CudaInstruction, LinearsOfEveryFormat) {
     expect_like_the_reference(linear_program(weights), tolerance, what);
   };
   for (const int bits : {2, 3, 4, 5, 6, 8}) {
-    for (const int group : {32, 64, 128}) expect({random_.affine(53, 640, bits, group)}, 0.01, "affine");
+    for (const int group : {16, 32, 64, 128}) expect({random_.affine(53, 640, bits, group)}, 0.01, "affine");
   }
-  expect({random_.affine(53, 272, 6, 16, Format::kF32)}, 1e-6, "groups of 16");
+  expect({random_.affine(53, 272, 6, 16, Format::kF32)}, 0.01, "groups of 16");
   const Weight stored = random_.affine(40, 96, 5, 32, Format::kF16);
   expect({with_source(stored), rows_of(with_source(stored), 3, 37, "part")}, 0.01, "rows made on demand");
   expect({random_.affine(32, 1024, 4, 64, Format::kF16), random_.affine(48, 1024, 4, 64, Format::kF16)}, 0.01,
@@ -237,12 +237,19 @@ TEST_P(CudaInstruction, LinearsOfEveryFormat) {
          "kinds of one width and group");
 }
 
-/// No kernel multiplies codes in groups of 16, so the norm may not leave codes in place of its row.
-TEST_P(CudaInstruction, ANormBeforeGroupsOf16KeepsItsRow) {
-  Program program;
-  const Row norm = program.norm(program.input(272), random_.plain(Format::kBf16, 1, 272, 0.3F, 1), 1e-6F);
-  program.capture("out", program.linear(norm, {random_.affine(53, 272, 6, 16, Format::kF32)})[0]);
-  expect_like_the_reference(program, 272, 1e-5, "a norm before groups of 16");
+/// Codes in groups of 32 and in groups of 16, as of a Q4_K_M file, so the norm may not leave only one kind in
+/// place of its row.
+TEST_P(CudaInstruction, ANormBeforeGroupsOf32And16KeepsItsRow) {
+  for (const bool short_first : {false, true}) {
+    Program program;
+    const Row norm = program.norm(program.input(288), random_.plain(Format::kBf16, 1, 288, 0.3F, 1), 1e-6F);
+    std::vector<Weight> weights = {random_.affine(48, 288, 4, 32, Format::kF32),
+                                   random_.affine(53, 288, 6, 16, Format::kF32)};
+    if (short_first) std::ranges::reverse(weights);
+    const std::vector<Row> outs = program.linear(norm, weights);
+    program.capture("out", program.concat(outs[0], outs[1]));
+    expect_like_the_reference(program, 288, 0.01, "a norm before groups of 32 and 16");
+  }
 }
 
 /// Many tiles a block, so that rings and buffers of sums go round: few rows have the bits of many.

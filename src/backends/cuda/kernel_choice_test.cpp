@@ -65,19 +65,22 @@ TEST(CudaKernelChoice, SlicesOfUnequalSizesHaveKernelsOfTheirOwn) {
   EXPECT_TRUE(takes(5376, 40, "splitk_cluster_gemm_6"));
 }
 
-/// Groups of 32, as of most GGUF types, in 4 and 8 bits; scales of float16 are kept as floats.
-TEST(CudaKernelChoice, GroupsOf32Stream) {
+/// Groups of 32 and 16, as of all GGUF types, and groups of 64, as of MLX; scales of float16 stay so.
+TEST(CudaKernelChoice, WeightsOfAllGgufTypesAndOfMlxStream) {
   struct Case {
     Kind kind;
     const char* kernel;
   };
-  const Case cases[] = {
-      {{4, 32, Format::kBf16}, "stream_4_32_0_"}, {{4, 32, Format::kF16}, "stream_4_32_1_"},
-      {{8, 32, Format::kBf16}, "stream_8_32_0_"}, {{8, 32, Format::kF16}, "stream_8_32_1_"},
-      {{5, 32, Format::kF32}, "stream_8_32_1_"},  {{6, 32, Format::kF16}, "stream_8_32_1_"}};
+  const Case cases[] = {{{4, 32, Format::kBf16}, "stream_4_32_0_"}, {{4, 32, Format::kF16}, "stream_4_32_2_"},
+                        {{8, 32, Format::kBf16}, "stream_8_32_0_"}, {{8, 32, Format::kF16}, "stream_8_32_2_"},
+                        {{5, 32, Format::kF32}, "stream_8_32_1_"},  {{6, 32, Format::kF16}, "stream_8_32_2_"},
+                        {{6, 16, Format::kF32}, "stream_8_16_1_"},  {{3, 16, Format::kF16}, "stream_4_16_1_"},
+                        {{8, 64, Format::kBf16}, "stream_8_64_0_"}, {{6, 64, Format::kF16}, "stream_8_64_2_"},
+                        {{4, 64, Format::kF16}, "stream_4_64_2_"}};
   for (const auto& [kind, kernel] : cases) {
     for (const int inputs : {960, 2560, 5376, 17408}) {
       for (const int rows : {1, 2, 4, 8}) {
+        if (kind.group != 32 && inputs * rows > 1 << 17) continue;  // the codes or stages do not fit
         const std::vector<std::string> kernels = launched(inputs, rows, kind);
         const std::string expected = fmt::format("{}{}", kernel, std::max(rows, 2));
         EXPECT_TRUE(std::ranges::find(kernels, expected) != kernels.end())
@@ -98,7 +101,8 @@ TEST(CudaKernelChoice, EachKernelNeedsWhatItSays) {
       for (const int at : {1, 4, 9, 16, 33, 64, 200, 1024, -1, -4, -16, -64, -200, -1024}) {
         const int rows = std::abs(at), group = at < 0 ? 32 : 64;
         cuda::LinearCall call;
-        call.kind = group == 32 ? cuda::WeightKind{inputs % 128 == 0 ? 8 : 4, 32, true} : cuda::kStreamedKind;
+        call.kind = group == 32 ? cuda::WeightKind{inputs % 128 == 0 ? 8 : 4, 32, cuda::kFloatScales}
+                                : cuda::kStreamedKind;
         call.args.groups = inputs / group, call.args.tiles = 320, call.args.rows = rows;
         const cuda::LinearKernel& kernel = cuda::choose_linear(call, device);
         const cuda::LinearNeeds needs = kernel.needs(call, device);

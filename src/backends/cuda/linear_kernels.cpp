@@ -20,21 +20,47 @@ struct Planned {
   void run(Device& device) const { device.launch(launch, &args); }
 };
 
-/// Groups of 32, whose kernels for Hopper take 4 and 8 bits and both kinds of scales.
-bool short_groups(const WeightKind& kind) {
-  return kind.bits != 0 && kind.group == kShortGroup && !kind.small_floats;
-}
+/// Kinds that have a kernel of each family under their own name, beside kStreamedKind.
+constexpr std::array<WeightKind, 11> kNamedKinds = {{{4, kShortGroup, kBf16Scales},
+                                                     {4, kShortGroup, kFloatScales},
+                                                     {4, kShortGroup, kHalfScales},
+                                                     {8, kShortGroup, kBf16Scales},
+                                                     {8, kShortGroup, kFloatScales},
+                                                     {8, kShortGroup, kHalfScales},
+                                                     {4, kShortestGroup, kFloatScales},
+                                                     {8, kShortestGroup, kFloatScales},
+                                                     {4, kStreamedGroup, kHalfScales},
+                                                     {8, kStreamedGroup, kBf16Scales},
+                                                     {8, kStreamedGroup, kHalfScales}}};
+
+bool is_named(const WeightKind& kind) { return std::ranges::find(kNamedKinds, kind) != kNamedKinds.end(); }
+
+/// Names of kernels: family, bits, group, ScaleType and one of `last`.
+template <std::size_t Count>
+class KindNames {
+ public:
+  KindNames(std::string_view family, const std::array<int, Count>& last) {
+    for (std::size_t i = 0; i < kNamedKinds.size(); ++i) {
+      const WeightKind& kind = kNamedKinds[i];
+      for (std::size_t j = 0; j < Count; ++j)
+        names_[i][j] = kernel_name(fmt::format("{}_{}_{}_{}_{}", family, kind.bits, kind.group,
+                                               static_cast<int>(kind.scale_type), last[j]));
+    }
+  }
+  const char* of(const WeightKind& kind, std::size_t which) const {
+    return names_[static_cast<std::size_t>(std::ranges::find(kNamedKinds, kind) - kNamedKinds.begin())]
+                 [which];
+  }
+
+ private:
+  std::array<std::array<const char*, Count>, kNamedKinds.size()> names_{};
+};
 
 bool streams(const WeightKind& kind, const Device& device) {
-  return device.facts().streams && (kind == kStreamedKind || short_groups(kind));
+  return device.facts().streams && (kind == kStreamedKind || is_named(kind));
 }
 
-int record_of(const WeightKind& kind) { return record_bytes(kind.bits, kind.group, kind.wide ? 1 : 0); }
-
-/// Which of four: 4 or 8 bits, pairs of bfloat16 or of floats.
-std::size_t short_place(const WeightKind& kind) {
-  return (kind.bits == 8 ? std::size_t{2} : 0) + (kind.wide ? 1 : 0);
-}
+int record_of(const WeightKind& kind) { return record_bytes(kind.bits, kind.group, kind.scale_type); }
 
 LinearNeeds needs_of(const LinearCall& call, const Launch& launch) {
   return {call.kind.activations(), launch.shared_bytes, 0};
@@ -57,20 +83,10 @@ const char* stream_name(int rows, int chunk, bool even) {
   return names[static_cast<std::size_t>(rows)][static_cast<std::size_t>(chunk)][even ? 1 : 0];
 }
 
-/// The same of groups of 32.
-const char* short_stream_name(const WeightKind& kind, int rows) {
-  static const auto names = [] {
-    std::array<std::array<const char*, 17>, 4> all{};
-    for (const int bits : {4, 8}) {
-      for (const int wide : {0, 1}) {
-        for (const int r : {2, 4, 8, 16})
-          all[short_place({bits, kShortGroup, wide == 1})][r] =
-              kernel_name(fmt::format("stream_{}_32_{}_{}", bits, wide, r));
-      }
-    }
-    return all;
-  }();
-  return names[short_place(kind)][static_cast<std::size_t>(rows)];
+/// The same of a kind with its own name.
+const char* stream_name_of(const WeightKind& kind, int rows) {
+  static const KindNames<4> names("stream", {2, 4, 8, 16});
+  return names.of(kind, rows == 2 ? 0 : rows == 4 ? 1 : rows == 8 ? 2 : 3);
 }
 
 std::optional<Planned<StreamArgs>> plan_stream(const LinearCall& call, Device& device) {
@@ -95,8 +111,8 @@ std::optional<Planned<StreamArgs>> plan_stream(const LinearCall& call, Device& d
   if (stages < 2) return std::nullopt;
   const int bytes = bytes_at(stages);  // sets them
   const int rows = args.rows <= 2 ? 2 : args.rows <= 4 ? 4 : args.rows <= 8 ? 8 : 16;
-  const char* const name = short_groups(call.kind) ? short_stream_name(call.kind, rows)
-                                                   : stream_name(rows, chunk, args.groups % kSplitK == 0);
+  const char* const name = is_named(call.kind) ? stream_name_of(call.kind, rows)
+                                               : stream_name(rows, chunk, args.groups % kSplitK == 0);
   return Planned<StreamArgs>{{name, {blocks}, kStreamThreads, bytes}, stream};
 }
 
@@ -179,8 +195,8 @@ int async_rows(int rows, int tiles, int processors) {
   return best;
 }
 
-/// The same of groups of 32: 64 or 80.
-int short_async_rows(int rows, int tiles, int processors) {
+/// The same of kinds with their own names: 64 or 80.
+int named_async_rows(int rows, int tiles, int processors) {
   if (parts_of(rows, 64) * parts_of(tiles, kAsyncTiles) < processors * 3 / 4) return 0;
   const auto waves = [&](int height) {
     return parts_of(parts_of(rows, height) * parts_of(tiles, kAsyncTiles), processors);
@@ -189,18 +205,15 @@ int short_async_rows(int rows, int tiles, int processors) {
 }
 
 const char* async_name(const WeightKind& kind, int rows) {
-  if (!short_groups(kind))
-    return rows == 64 ? "async_gemm_64" : rows == 80 ? "async_gemm_80" : "async_gemm_96";
-  constexpr std::array<std::array<const char*, 2>, 4> kNames = {
-      {{"async_gemm_4_32_0_64", "async_gemm_4_32_0_80"},
-       {"async_gemm_4_32_1_64", "async_gemm_4_32_1_80"},
-       {"async_gemm_8_32_0_64", "async_gemm_8_32_0_80"},
-       {"async_gemm_8_32_1_64", "async_gemm_8_32_1_80"}}};
-  return kNames[short_place(kind)][rows == 64 ? 0 : 1];
+  if (!is_named(kind)) return rows == 64 ? "async_gemm_64" : rows == 80 ? "async_gemm_80" : "async_gemm_96";
+  static const KindNames<2> names("async_gemm", {64, 80});
+  return names.of(kind, rows == 64 ? 0 : 1);
 }
 
+/// The asynchronous instruction multiplies 32 inputs at least.
 bool has_async_kernel(const WeightKind& kind, const Device& device) {
-  return device.facts().async_products && (kind == kStreamedKind || short_groups(kind));
+  return device.facts().async_products &&
+         (kind == kStreamedKind || (is_named(kind) && kind.group >= kShortGroup));
 }
 
 AsyncLayout layout_of(const WeightKind& kind, int height) {
@@ -211,9 +224,8 @@ AsyncLayout layout_of(const WeightKind& kind, int height) {
 int async_height(const LinearCall& call, const Device& device) {
   if (!has_async_kernel(call.kind, device)) return 0;
   const DeviceFacts& facts = device.facts();
-  const int height = short_groups(call.kind)
-                         ? short_async_rows(call.args.rows, call.args.tiles, facts.processors)
-                         : async_rows(call.args.rows, call.args.tiles, facts.processors);
+  const int height = is_named(call.kind) ? named_async_rows(call.args.rows, call.args.tiles, facts.processors)
+                                         : async_rows(call.args.rows, call.args.tiles, facts.processors);
   return height == 0 || layout_of(call.kind, height).bytes > facts.shared_bytes ? 0 : height;
 }
 
@@ -232,7 +244,8 @@ void launch_async(const LinearCall& call, Device& device) {
   const LinearArgs& args = call.args;
   const int height = async_height(call, device), blocks = parts_of(args.rows, height);
   const SwizzleArgs rows{args.codes, args.scales, call.workspace, args.rows, args.groups, height};
-  const char* const swizzle = short_groups(call.kind) ? "swizzle_activations_32" : "swizzle_activations";
+  const char* const swizzle =
+      call.kind.group == kShortGroup ? "swizzle_activations_32" : "swizzle_activations";
   device.launch({swizzle, {parts_of(args.groups, 4), parts_of(blocks * height, 64)}, 256}, &rows);
   const AsyncGemmArgs gemm{args, call.workspace};
   device.launch({async_name(call.kind, height),
@@ -245,11 +258,11 @@ void launch_async(const LinearCall& call, Device& device) {
 // ---- gemm: many rows, on any GPU (kernels/gemm.cu) ----
 
 const char* gemm_name(const WeightKind& kind, int rows) {
-  constexpr std::array kShort = {"gemm_4_32_0_4", "gemm_4_32_1_4", "gemm_8_32_0_4", "gemm_8_32_1_4"};
-  if (short_groups(kind)) return kShort[short_place(kind)];
-  if (kind.bits == 4 && !kind.wide) return rows == 128 ? "gemm_4_0_8" : "gemm_4_0_4";
+  static const KindNames<1> names("gemm", {4});
+  if (is_named(kind)) return names.of(kind, 0);
+  if (kind.bits == 4 && kind.scale_type == kBf16Scales) return rows == 128 ? "gemm_4_0_8" : "gemm_4_0_4";
   if (kind.bits == 4) return "gemm_4_1_4";
-  return kind.wide ? "gemm_8_1_4" : "gemm_8_0_4";
+  return "gemm_8_1_4";
 }
 
 /// Blocks of 128 rows if they give every SM work, else of 64.
@@ -258,15 +271,15 @@ std::optional<Planned<GemmArgs>> plan_gemm(const LinearCall& call, Device& devic
   constexpr int kMinStages = 2, kMaxStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
   const LinearArgs& args = call.args;
   const WeightKind& kind = call.kind;
-  if ((kind.group != kStreamedGroup && !short_groups(kind)) || args.rows < kFrom) return std::nullopt;
+  if ((kind.group != kStreamedGroup && !is_named(kind)) || args.rows < kFrom) return std::nullopt;
   const int heights = parts_of(args.tiles, kGemmTiles);
-  // A block of `linear` has fewer rows and outputs, so small products of groups of 32 are faster there.
-  if (short_groups(kind) && parts_of(args.rows, 64) * heights < device.facts().processors)
+  // A block of `linear` has fewer rows and outputs, so small products of short groups are faster there.
+  if (kind.group < kStreamedGroup && parts_of(args.rows, 64) * heights < device.facts().processors)
     return std::nullopt;
   const bool large = kind == kStreamedKind && parts_of(args.rows, 128) * heights >= device.facts().processors;
   const int rows = large ? 128 : 64;
   const int sums = gemm_sum_bytes(rows),
-            stage = gemm_stage_bytes(kind.bits, kind.group, kind.wide ? 1 : 0, rows);
+            stage = gemm_stage_bytes(kind.bits, kind.group, kind.scale_type, rows);
   const int room = device.facts().shared_bytes / kBlocksOfAnSm - kReserved - sums;
   const GemmArgs gemm{args, std::clamp(room / stage, kMinStages, kMaxStages)};
   return Planned<GemmArgs>{
@@ -279,21 +292,23 @@ std::optional<Planned<GemmArgs>> plan_gemm(const LinearCall& call, Device& devic
 /// `columns`: of eight rows, of a block: 1 or 4.
 const char* linear_name(const WeightKind& kind, int columns) {
   if (kind.small_floats) return columns == 4 ? "linear_e2m1_4" : "linear_e2m1_1";
+  static const KindNames<2> kind_names("linear", {1, 4});
+  if (is_named(kind)) return kind_names.of(kind, columns == 4 ? 1 : 0);
   static const auto names = [] {
-    std::array<const char*, 24> all{};
+    std::array<const char*, 16> all{};
     std::size_t at = 0;
     for (const int bits : {4, 8}) {
-      for (const int group : {32, 64, 128}) {
-        for (const int wide : {0, 1}) {
+      for (const int group : {64, 128}) {
+        for (const int floats : {0, 1}) {
           for (const int n : {1, 4})
-            all[at++] = kernel_name(fmt::format("linear_{}_{}_{}_{}", bits, group, wide, n));
+            all[at++] = kernel_name(fmt::format("linear_{}_{}_{}_{}", bits, group, floats, n));
         }
       }
     }
     return all;
   }();
-  const int group = kind.group == 32 ? 0 : kind.group == 64 ? 1 : 2;
-  const int at = (((kind.bits == 8 ? 3 : 0) + group) * 2 + (kind.wide ? 1 : 0)) * 2 + (columns == 4 ? 1 : 0);
+  const int of_group = (kind.bits == 8 ? 2 : 0) + (kind.group == 128 ? 1 : 0);
+  const int at = (of_group * 2 + (kind.scale_type == kFloatScales ? 1 : 0)) * 2 + (columns == 4 ? 1 : 0);
   return names[static_cast<std::size_t>(at)];
 }
 

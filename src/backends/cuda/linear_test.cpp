@@ -94,7 +94,8 @@ TEST_P(CudaLinear, HasTheBitsOfItsDefinition) {
   for (const auto& [bits, group, cols, scales] :
        {Case{4, 64, 1024}, Case{4, 32, 320}, Case{4, 32, 1088, Format::kF16}, Case{8, 128, 640},
         Case{3, 64, 448}, Case{8, 64, 704}, Case{8, 32, 1344}, Case{6, 32, 2208, Format::kF32},
-        Case{kMxfp4, 32, 320}, Case{kMxfp4, 32, 1440}}) {
+        Case{8, 32, 672, Format::kF16}, Case{6, 16, 1104, Format::kF32}, Case{3, 16, 336, Format::kF16},
+        Case{2, 16, 96, Format::kBf16}, Case{kMxfp4, 32, 320}, Case{kMxfp4, 32, 1440}}) {
     const Weight weight = bits == kMxfp4 ? with_extreme_scales(random.block_float(Format::kMxfp4, 40, cols))
                                          : random.affine(40, cols, bits, group, scales);
     Program program;

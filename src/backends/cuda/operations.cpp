@@ -21,7 +21,7 @@ Status Compiler::make(const Embed& op) {
     args.records = table->memory.at<unsigned char>();
     args.groups = table->groups();
   }
-  args.plain_wide = args.wide = table->kind.wide ? 1 : 0;
+  args.plain_wide = table->kind.wide ? 1 : 0, args.scale_type = table->kind.scale_type;
   args.bits = table->kind.bits, args.group = table->kind.group;
   args.small_floats = table->kind.small_floats ? 1 : 0;
   args.out = view(op.out);

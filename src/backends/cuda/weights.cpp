@@ -18,7 +18,7 @@ std::int64_t bytes_of(const PackedMatrix& matrix) {
   if (matrix.kind.bits == 0) return matrix.outputs * matrix.padded * (matrix.kind.wide ? 4 : 2);
   const int record = matrix.kind.small_floats
                          ? kSmallFloatRecord
-                         : record_bytes(matrix.kind.bits, matrix.kind.group, matrix.kind.wide ? 1 : 0);
+                         : record_bytes(matrix.kind.bits, matrix.kind.group, matrix.kind.scale_type);
   return matrix.outputs / kTileOutputs * matrix.groups() * record;
 }
 
@@ -39,20 +39,23 @@ std::string identity(const std::vector<const Weight*>& weights) {
 }  // namespace
 
 Result<WeightKind> kind_of(const Weight& weight) {
-  // Groups of 16 have no kernel of codes: their values are kept as float32.
-  if (weight.format == Format::kAffine && weight.group == 16) return WeightKind{0, 0, true};
   if (weight.format == Format::kAffine) {
-    if (weight.group != 32 && weight.group != 64 && weight.group != 128) {
+    if (weight.group != 16 && weight.group != 32 && weight.group != 64 && weight.group != 128) {
       return Error{Code::kUnsupported,
-                   fmt::format("cuda backend: {} has groups of {}; it takes 32, 64 and 128", weight.name,
+                   fmt::format("cuda backend: {} has groups of {}; it takes 16, 32, 64 and 128", weight.name,
                                weight.group)};
     }
-    return WeightKind{weight.bits <= 4 ? 4 : 8, weight.group, weight.scale_format != Format::kBf16};
+    const bool bf16 = weight.scale_format == Format::kBf16, half = weight.scale_format == Format::kF16;
+    const ScaleType scales = weight.group == kShortestGroup           ? kFloatScales
+                             : bf16                                   ? kBf16Scales
+                             : half && weight.group <= kStreamedGroup ? kHalfScales
+                                                                      : kFloatScales;
+    return WeightKind{weight.bits <= 4 ? 4 : 8, weight.group, scales};
   }
   if (weight.format == Format::kMxfp4 && weight.offset == 0)
-    return WeightKind{4, kSmallFloatGroup, false, true};
+    return WeightKind{4, kSmallFloatGroup, kBf16Scales, false, true};
   // A code of 4 or 8 bits times its scale has at most 8 significant bits.
-  return WeightKind{0, 0,
+  return WeightKind{0, 0, kBf16Scales,
                     weight.format == Format::kF32 || weight.format == Format::kF16 || weight.offset != 0};
 }
 
@@ -163,7 +166,7 @@ void WeightStore::pack_piece(const Weight& weight, const std::byte* codes, const
   args.group = weight.group;
   args.scale_bytes = element_bytes(weight.scale_format);
   args.scale_half = weight.scale_format == Format::kF16 ? 1 : 0;
-  args.wide = to.kind.wide ? 1 : 0;
+  args.scale_type = to.kind.scale_type;
   const char* const kernel = to.kind.small_floats ? "pack_small_floats" : "pack";
   device_->launch({kernel, {parts_of(std::int64_t{args.tiles} * to.groups(), 8)}, 256, 0, false}, &args);
 }

@@ -1,5 +1,6 @@
 // Weights as kernels read them, in the GPU's memory. Affine matrices become tiles of records
-// (kernels/layout.cuh), 2- and 3-bit codes stored in 4 bits, 5- and 6-bit ones in 8; mxfp4 becomes records of
+// (kernels/layout.cuh), 2- and 3-bit codes stored in 4 bits, 5- and 6-bit ones in 8, float16 scales of
+// groups of 32 and 64 as they are, others that bfloat16 does not hold as floats; mxfp4 becomes records of
 // the file's codes and scales; other formats become rows of bfloat16 where that is exact, else of float32. A
 // matrix that several programs read is stored once.
 // Owner: executables share them. Thread: the engine thread. Cost: one pass over the mapped bytes,
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "backends/cuda/activation_format.h"
+#include "backends/cuda/arguments.h"
 #include "backends/cuda/device.h"
 #include "format/affine.h"
 #include "program/weight.h"
@@ -22,7 +24,8 @@ namespace ft::cuda {
 /// Decides which kernel reads a matrix. bits 0: plain rows.
 struct WeightKind {
   int bits = 0, group = 0;
-  bool wide = false;          // float scales, or float rows
+  ScaleType scale_type = kBf16Scales;
+  bool wide = false;          // plain rows of floats
   bool small_floats = false;  // e2m1 codes and e8m0 scales, without biases
   bool operator==(const WeightKind&) const = default;
   /// The format of rows for products with such weights.

@@ -43,9 +43,11 @@ struct Target {
   char kind;
   bool ptx;
 };
-constexpr Target kTargets[] = {{"sm_80", 80, ' ', false},    {"sm_89", 89, ' ', false},
-                               {"sm_90a", 90, 'a', false},   {"sm_100f", 100, 'f', false},
-                               {"sm_120f", 120, 'f', false}, {"compute_80", 80, ' ', true}};
+constexpr Target kTargets[] = {{"sm_80", 80, ' ', false},
+                               {"sm_90a", 90, 'a', false},
+                               {"sm_100f", 100, 'f', false},
+                               {"sm_120f", 120, 'f', false},
+                               {"compute_80", 80, ' ', true}};
 
 struct Job {
   std::string source, name;  // path, stem

@@ -40,6 +40,9 @@ void wait_for_block();
 std::uint32_t exchange(std::uint32_t own, int from);
 void mma_bytes(int (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t a2, std::uint32_t a3,
                std::uint32_t b0, std::uint32_t b1);
+inline void mma_bytes_16(int (&c)[4], std::uint32_t a0, std::uint32_t a1, std::uint32_t b0) {
+  mma_bytes(c, a0, a1, 0, 0, b0, 0);
+}
 
 void mma_halves(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1);
 void load_left(std::uint32_t (&a)[4], const std::uint16_t* at, int stride);

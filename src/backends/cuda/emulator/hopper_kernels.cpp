@@ -5,9 +5,9 @@
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // addends are read where they were
 
 #include "backends/cuda/kernels/hopper_linear.cu"
-#include "backends/cuda/kernels/hopper_linear_32.cu"
+#include "backends/cuda/kernels/hopper_linear_kinds.cu"
 #include "backends/cuda/kernels/sm90_gemm.cu"
-#include "backends/cuda/kernels/sm90_gemm_32.cu"
+#include "backends/cuda/kernels/sm90_gemm_kinds.cu"
 
 namespace ft::cuda {
 

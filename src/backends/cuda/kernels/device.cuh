@@ -100,6 +100,12 @@ FT_DEVICE void mma_bytes(int (&c)[4], u32 a0, u32 a1, u32 a2, u32 a3, u32 b0, u3
       : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
       : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
 }
+/// The same of 16 inputs: a 16 x 16, b 16 x 8.
+FT_DEVICE void mma_bytes_16(int (&c)[4], u32 a0, u32 a1, u32 b0) {
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.u8.s8.s32 {%0,%1,%2,%3},{%4,%5},{%6},{%0,%1,%2,%3};"
+      : "+r"(c[0]), "+r"(c[1]), "+r"(c[2]), "+r"(c[3])
+      : "r"(a0), "r"(a1), "r"(b0));
+}
 /// Operands of mma_halves out of rows of halves in shared memory, `stride` apart, 16-byte aligned: 16 rows x
 /// 16 as its left one; 8 rows x 32 (column n of the product is row n) as two right ones; 32 rows x 8 (column
 /// n is column n) as two right ones.

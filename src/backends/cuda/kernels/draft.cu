@@ -27,9 +27,9 @@ FT_KERNEL(local_conv, LocalConvArgs, 256) {
 FT_DEVICE float table_value(const TablePlace& t, int row, int i) {
   if (t.records != nullptr) {
     const u8* record = t.records + record_at(row / kTileOutputs, i / t.group, t.groups) *
-                                       record_bytes(t.bits, t.group, t.wide);
+                                       record_bytes(t.bits, t.group, t.scale_type);
     float scale = 0, bias = 0;
-    scale_of(record, record_codes(t.bits, t.group), t.wide, row % kTileOutputs, scale, bias);
+    scale_of(record, record_codes(t.bits, t.group), t.scale_type, row % kTileOutputs, scale, bias);
     return (float)code_of(record, t.bits, t.group, row % kTileOutputs, i % t.group) * scale + bias;
   }
   const long long at = (long long)row * t.stride + i;

@@ -17,7 +17,7 @@ struct TablePlace {
   const unsigned char* records;  // packed affine rows, or null
   const void* plain;             // bfloat16 or float rows
   int stride, wide;              // wide: floats
-  int groups, bits, group;
+  int groups, bits, group, scale_type;
 };
 
 struct ClusterArgs {

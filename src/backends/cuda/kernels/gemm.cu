@@ -1,5 +1,5 @@
-// The linear of many rows (prompts) for affine weights in groups of 64 and 32: a block has 128 outputs and
-// 64 or 128 rows and walks over all of K, group by group, through stages in shared memory. The bits equal
+// The linear of many rows (prompts) for affine weights in groups of 64, 32 and 16: a block has 128 outputs
+// and 64 or 128 rows and walks over all of K, group by group, through stages in shared memory. The bits equal
 // linear_codes' (linear.cu): the same chains in eight slices, the slices added in order.
 #include "backends/cuda/kernels/product.cuh"
 
@@ -8,9 +8,9 @@ namespace ft::cuda {
 constexpr int kWarpTiles = 2;  // tiles of 16 outputs of a warp
 
 /// One group of a block: it has 16 * Columns rows, and a warp has half of them.
-template <int Bits, int Group, int Wide, int Columns>
+template <int Bits, int Group, int Scales, int Columns>
 struct GemmStage {
-  static constexpr int kRecord = record_bytes(Bits, Group, Wide), kRows = 16 * Columns;
+  static constexpr int kRecord = record_bytes(Bits, Group, Scales), kRows = 16 * Columns;
   static constexpr int kRowPieces = Group / 16;  // of 16 bytes
   static constexpr int kRecordPieces = kGemmTiles * kRecord / 16, kCodePieces = kRows * kRowPieces;
   u8 records[kGemmTiles][kRecord];
@@ -20,9 +20,9 @@ struct GemmStage {
 
 /// A thread's copies of each group: where its pieces of 16 bytes begin, and the next group to copy.
 /// Tiles and rows beyond the last repeat the last ones; their sums are not used.
-template <int Bits, int Group, int Wide, int Columns>
+template <int Bits, int Group, int Scales, int Columns>
 struct GemmCopies {
-  using Stage = GemmStage<Bits, Group, Wide, Columns>;
+  using Stage = GemmStage<Bits, Group, Scales, Columns>;
   static constexpr int kRowPieces = Stage::kRowPieces;
   static constexpr int kRecords = (Stage::kRecordPieces + 255) / 256,
                        kCodes = (Stage::kCodePieces + 255) / 256;
@@ -71,16 +71,21 @@ struct GemmSums {
 };
 
 /// acc += one group. The integers are accumulated on top of 1.5 * 2^23, so they are the low bits of a float.
-template <int Bits, int Group, int Wide, int Columns>
-FT_DEVICE void add_stage(const GemmStage<Bits, Group, Wide, Columns>& stage, int first_tile, int first_column,
-                         GemmSums<Columns>& acc) {
+template <int Bits, int Group, int Scales, int Columns>
+FT_DEVICE void add_stage(const GemmStage<Bits, Group, Scales, Columns>& stage, int first_tile,
+                         int first_column, GemmSums<Columns>& acc) {
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
   constexpr int kSteps = Group / 32;
-  u32 a[kWarpTiles][kSteps][4];
+  constexpr bool kShort = Group == kShortestGroup;
+  u32 a[kWarpTiles][kShort ? 1 : kSteps][4];
   float scale[kWarpTiles][2], bias[kWarpTiles][2];
   FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
     const u8* record = stage.records[first_tile + m];
-    if constexpr (kSteps == 1) {
+    if constexpr (kShort) {
+      u32 half[2];
+      load_shortest<Bits>(record, lane, half);
+      a[m][0][0] = half[0], a[m][0][1] = half[1];
+    } else if constexpr (kSteps == 1) {
       load_words<Bits, 1>(record, lane, a[m]);
     } else if constexpr (Bits == 4) {
       split_halves(*(const uint4*)(record + lane * 16), a[m][0], a[m][1]);
@@ -90,8 +95,8 @@ FT_DEVICE void add_stage(const GemmStage<Bits, Group, Wide, Columns>& stage, int
         a[m][j][0] = w.x, a[m][j][1] = w.y, a[m][j][2] = w.z, a[m][j][3] = w.w;
       }
     }
-    scale_of(record, record_codes(Bits, Group), Wide, quad, scale[m][0], bias[m][0]);
-    scale_of(record, record_codes(Bits, Group), Wide, quad + 8, scale[m][1], bias[m][1]);
+    scale_of(record, record_codes(Bits, Group), Scales, quad, scale[m][0], bias[m][0]);
+    scale_of(record, record_codes(Bits, Group), Scales, quad + 8, scale[m][1], bias[m][1]);
   }
   constexpr int kMagic = 0x4b400000;
   FT_UNROLL for (int n = 0; n < Columns; n++) {
@@ -99,6 +104,8 @@ FT_DEVICE void add_stage(const GemmStage<Bits, Group, Wide, Columns>& stage, int
     uint4 x;
     if constexpr (kSteps == 2) {
       x = *(const uint4*)codes;
+    } else if constexpr (kShort) {
+      x = make_uint4(*(const u32*)codes, 0, 0, 0);
     } else {
       const uint2 half = *(const uint2*)codes;
       x = make_uint4(half.x, half.y, 0, 0);
@@ -106,7 +113,10 @@ FT_DEVICE void add_stage(const GemmStage<Bits, Group, Wide, Columns>& stage, int
     const float4 s = *(const float4*)&stage.scales[first_column + n][t * 4];
     FT_UNROLL for (int m = 0; m < kWarpTiles; m++) {
       int dot[4] = {kMagic, kMagic, kMagic, kMagic};
-      mma_bytes(dot, a[m][0][0], a[m][0][1], a[m][0][2], a[m][0][3], x.x, x.y);
+      if constexpr (kShort)
+        mma_bytes_16(dot, a[m][0][0], a[m][0][1], x.x);
+      else
+        mma_bytes(dot, a[m][0][0], a[m][0][1], a[m][0][2], a[m][0][3], x.x, x.y);
       if constexpr (kSteps == 2) mma_bytes(dot, a[m][1][0], a[m][1][1], a[m][1][2], a[m][1][3], x.z, x.w);
       float* to = acc.of[m][n];
       FT_UNROLL for (int i = 0; i < 4; i++) {
@@ -156,16 +166,16 @@ FT_DEVICE void add_slice(int slice, GemmSums<Columns>& acc, float4* totals) {
 
 // x: 16 * Columns rows; y: 128 outputs. Warp: (pair of tiles, half of the rows). Shared memory: sums of the
 // earlier slices, then the stages.
-template <int Bits, int Group, int Wide, int Columns>
+template <int Bits, int Group, int Scales, int Columns>
 FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
   const LinearArgs& p = args.linear;
-  using Stage = GemmStage<Bits, Group, Wide, Columns>;
-  static_assert((int)sizeof(Stage) == gemm_stage_bytes(Bits, Group, Wide, Stage::kRows));
+  using Stage = GemmStage<Bits, Group, Scales, Columns>;
+  static_assert((int)sizeof(Stage) == gemm_stage_bytes(Bits, Group, Scales, Stage::kRows));
   float4* totals = (float4*)memory + threadIdx.x;
   Stage* stages = (Stage*)(memory + gemm_sum_bytes(Stage::kRows));
   const int tile0 = (int)blockIdx.y * kGemmTiles, row0 = (int)blockIdx.x * Stage::kRows;
   const int own_tile = warp_of() % 4 * kWarpTiles, own_column = warp_of() / 4 * Columns;
-  GemmCopies<Bits, Group, Wide, Columns> copies;
+  GemmCopies<Bits, Group, Scales, Columns> copies;
   copies.begin(p, tile0, row0);
   for (int i = 0; i < args.stages - 1; i++) {
     if (i < p.groups) copies.fill(p, stages[i]);
@@ -197,17 +207,17 @@ FT_DEVICE void gemm(const GemmArgs& args, u8* memory) {
 
 }  // namespace ft::cuda
 
-#define FT_GEMM(Bits, Wide, Columns, Blocks)                                            \
-  FT_KERNEL_SHARING(gemm_##Bits##_##Wide##_##Columns, GemmArgs, kGemmThreads, Blocks) { \
-    FT_DYNAMIC(memory);                                                                 \
-    begin_kernel();                                                                     \
-    gemm<Bits, 64, Wide, Columns>(p, memory);                                           \
+#define FT_GEMM(Bits, Scales, Columns, Blocks)                                            \
+  FT_KERNEL_SHARING(gemm_##Bits##_##Scales##_##Columns, GemmArgs, kGemmThreads, Blocks) { \
+    FT_DYNAMIC(memory);                                                                   \
+    begin_kernel();                                                                       \
+    gemm<Bits, 64, Scales, Columns>(p, memory);                                           \
   }
-#define FT_GEMM_32(Bits, Wide)                                                \
-  FT_KERNEL_SHARING(gemm_##Bits##_32_##Wide##_4, GemmArgs, kGemmThreads, 2) { \
-    FT_DYNAMIC(memory);                                                       \
-    begin_kernel();                                                           \
-    gemm<Bits, 32, Wide, 4>(p, memory);                                       \
+#define FT_GEMM_KIND(Bits, Group, Scales)                                              \
+  FT_KERNEL_SHARING(gemm_##Bits##_##Group##_##Scales##_4, GemmArgs, kGemmThreads, 2) { \
+    FT_DYNAMIC(memory);                                                                \
+    begin_kernel();                                                                    \
+    gemm<Bits, Group, Scales, 4>(p, memory);                                           \
   }
 
 namespace ft::cuda {
@@ -215,12 +225,18 @@ namespace ft::cuda {
 FT_GEMM(4, 0, 4, 2)
 FT_GEMM(4, 0, 8, 1)
 FT_GEMM(4, 1, 4, 2)
-FT_GEMM(8, 0, 4, 2)
 FT_GEMM(8, 1, 4, 2)
-FT_GEMM_32(4, 0)
-FT_GEMM_32(4, 1)
-FT_GEMM_32(8, 0)
-FT_GEMM_32(8, 1)
+FT_GEMM_KIND(4, 32, 0)
+FT_GEMM_KIND(4, 32, 1)
+FT_GEMM_KIND(4, 32, 2)
+FT_GEMM_KIND(8, 32, 0)
+FT_GEMM_KIND(8, 32, 1)
+FT_GEMM_KIND(8, 32, 2)
+FT_GEMM_KIND(4, 16, 1)
+FT_GEMM_KIND(8, 16, 1)
+FT_GEMM_KIND(4, 64, 2)
+FT_GEMM_KIND(8, 64, 0)
+FT_GEMM_KIND(8, 64, 2)
 
 // ---- rows for the asynchronous matrix instruction ----
 

@@ -1,5 +1,5 @@
-// The streaming linear (hopper_linear.cuh) of 4-bit weights in groups of 64. Each size of a piece has kernels
-// of its own, and so have slices of equal sizes.
+// The streaming linear (hopper_linear.cuh) for 4-bit weights in groups of 64: a kernel for each piece
+// size, for equal and for unequal slices.
 #include "backends/cuda/kernels/hopper_linear.cuh"
 
 #define FT_STREAM(Rows, Chunk)                                            \

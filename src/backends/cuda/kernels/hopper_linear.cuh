@@ -1,5 +1,5 @@
-// The linear of few rows at the memory's speed (sm_90 and later), for 4-bit weights in groups of 64
-// (hopper_linear.cu) and for 4 and 8 bits in groups of 32 (hopper_linear_32.cu). A block has an SM for
+// The linear of few rows at the memory's speed (sm_90 and later), for 4-bit weights in groups of 64 with
+// scales of bfloat16 (hopper_linear.cu) and for other kinds (hopper_linear_kinds.cu). A block has an SM for
 // itself and walks over tiles. One warp streams records through a ring in shared memory (bulk copies; a
 // stage is a piece: up to `chunk` groups of all eight slices), begun before the previous launch has ended;
 // eight warps have a slice of K each, some slices one group longer if eight does not divide the groups; a
@@ -168,7 +168,7 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
   }
 }
 
-// ---- groups of 64 ----
+// ---- 4 bits in groups of 64, scales of bfloat16 ----
 
 /// A record's codes as two left operands. With up to eight rows the high halves keep their factor of 16, and
 /// their product is separate and shifted afterwards, so neither waits for the other. With more rows they are
@@ -221,39 +221,68 @@ FT_DEVICE void add_record(const u8* pairs_at, const u32 (&low)[4], const u32 (&h
   }
 }
 
-// ---- groups of 32: a record is one left operand ----
+// ---- all other kinds of weights ----
 
-/// Scale and bias of a lane's outputs, Count of them from `at` on.
-template <int Wide, int Count>
-struct LaneScales {
-  float scale[Count], bias[Count];
+/// A record in registers: a left operand for each step; groups of 16 have half of one.
+template <class Weights>
+struct LaneRecord {
+  u32 a[Weights::kSteps > 1 ? Weights::kSteps : 1][4];
 
-  FT_DEVICE_MEMBER explicit LaneScales(const u8* at) {
-    if constexpr (Wide != 0 && Count == 2) {
-      const float4 both = *(const float4*)at;
-      scale[0] = both.x, bias[0] = both.y, scale[1] = both.z, bias[1] = both.w;
-    } else if constexpr (Wide != 0) {
-      const float2 one = *(const float2*)at;
-      scale[0] = one.x, bias[0] = one.y;
-    } else if constexpr (Count == 2) {
-      const uint2 pairs = *(const uint2*)at;
-      scale[0] = bf16_low(pairs.x), bias[0] = bf16_high(pairs.x);
-      scale[1] = bf16_low(pairs.y), bias[1] = bf16_high(pairs.y);
+  FT_DEVICE_MEMBER LaneRecord(const u8* record, int lane) {
+    if constexpr (Weights::kGroup == kShortestGroup) {
+      u32 half[2];
+      load_shortest<Weights::kBits>(record, lane, half);
+      a[0][0] = half[0], a[0][1] = half[1], a[0][2] = a[0][3] = 0;
     } else {
-      const u32 pair = *(const u32*)at;
-      scale[0] = bf16_low(pair), bias[0] = bf16_high(pair);
+      load_words<Weights::kBits, Weights::kSteps>(record, lane, a);
+    }
+  }
+  /// The integers of a group. `x`: a lane's codes of its row.
+  FT_DEVICE_MEMBER void multiply(const u8* x, int (&dots)[4]) const {
+    dots[0] = dots[1] = dots[2] = dots[3] = 0;
+    if constexpr (Weights::kGroup == kShortestGroup) {
+      mma_bytes_16(dots, a[0][0], a[0][1], *(const u32*)x);
+    } else if constexpr (Weights::kSteps == 1) {
+      const uint2 codes = *(const uint2*)x;
+      mma_bytes(dots, a[0][0], a[0][1], a[0][2], a[0][3], codes.x, codes.y);
+    } else {
+      const uint4 codes = *(const uint4*)x;
+      mma_bytes(dots, a[0][0], a[0][1], a[0][2], a[0][3], codes.x, codes.y);
+      mma_bytes(dots, a[1][0], a[1][1], a[1][2], a[1][3], codes.z, codes.w);
     }
   }
 };
 
-/// acc += one group of up to eight rows. `x`: a lane's codes of its row.
-template <int Rows, int Wide>
-FT_DEVICE void add_short_record(const u8* scales_at, const u32 (&a)[4], const u8* x, const u8* scales,
-                                float (&acc)[Shape<Rows>::kValues]) {
-  const uint2 codes = *(const uint2*)x;
-  const LaneScales<Wide, (Rows >= 4 ? 2 : 1)> w(scales_at);
-  int dots[4] = {0, 0, 0, 0};
-  mma_bytes(dots, a[0], a[1], a[2], a[3], codes.x, codes.y);
+/// Scale and bias of a lane's outputs, Count of them from `at` on.
+template <int Type, int Count>
+struct LaneScales {
+  float scale[Count], bias[Count];
+
+  FT_DEVICE_MEMBER explicit LaneScales(const u8* at) {
+    if constexpr (Type == kFloatScales && Count == 2) {
+      const float4 both = *(const float4*)at;
+      scale[0] = both.x, bias[0] = both.y, scale[1] = both.z, bias[1] = both.w;
+    } else if constexpr (Type == kFloatScales) {
+      const float2 one = *(const float2*)at;
+      scale[0] = one.x, bias[0] = one.y;
+    } else if constexpr (Count == 2) {
+      const uint2 pairs = *(const uint2*)at;
+      scale[0] = pair_low(pairs.x, Type), bias[0] = pair_high(pairs.x, Type);
+      scale[1] = pair_low(pairs.y, Type), bias[1] = pair_high(pairs.y, Type);
+    } else {
+      const u32 pair = *(const u32*)at;
+      scale[0] = pair_low(pair, Type), bias[0] = pair_high(pair, Type);
+    }
+  }
+};
+
+/// acc += one group of up to eight rows.
+template <int Rows, class Weights>
+FT_DEVICE void add_lane_record(const u8* scales_at, const LaneRecord<Weights>& record, const u8* x,
+                               const u8* scales, float (&acc)[Shape<Rows>::kValues]) {
+  int dots[4];
+  record.multiply(x, dots);
+  const LaneScales<Weights::kScaleType, (Rows >= 4 ? 2 : 1)> w(scales_at);
   if constexpr (Rows >= 8) {
     add_group(acc, dots, w.scale, w.bias, *(const float4*)scales);
   } else if constexpr (Rows == 4) {
@@ -290,7 +319,7 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const StreamLayout
                        int groups) {
   using Own = Shape<Rows>;
   constexpr int kColumns = Own::kColumns, kValues = Own::kValues, kGroup = Weights::kGroup;
-  constexpr int kRecord = Weights::kRecord, kQuadScales = Weights::kWide ? 16 : 8;  // bytes
+  constexpr int kRecord = Weights::kRecord, kQuadScales = 2 * Weights::kPairBytes;
   const int lane = lane_of(), warp = warp_of(), quad = lane >> 2, t = lane & 3, k = p.linear.groups * kGroup,
             chunk = chunk_of<Chunk>(p);
   const SliceGroups<Even> own(groups, warp);
@@ -312,7 +341,7 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const StreamLayout
       const int before = own.before(warp, first, chunk, count);
       const u8* stage = memory + (slot * kSplitK * chunk + before) * kRecord;
       const auto group = [&](int g) {
-        if constexpr (kGroup == kStreamedGroup) {
+        if constexpr (Weights::kIsStreamed) {
           u32 low[4], high[4];
           take_halves<Rows>(*(const uint4*)(stage + g * kRecord + lane * 16), low, high);
           FT_UNROLL for (int n = 0; n < kColumns; n++) {
@@ -320,12 +349,10 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const StreamLayout
                              scales[n] + (first + g) * 64, acc[n]);
           }
         } else {
-          u32 a[1][4];
-          load_words<Weights::kBits, 1>(stage + g * kRecord, lane, a);
+          const LaneRecord<Weights> record(stage + g * kRecord, lane);
           FT_UNROLL for (int n = 0; n < kColumns; n++) {
-            add_short_record<Rows, Weights::kWide>(stage + g * kRecord + scales_at, a[0],
-                                                   x[n] + (first + g) * kGroup, scales[n] + (first + g) * 64,
-                                                   acc[n]);
+            add_lane_record<Rows>(stage + g * kRecord + scales_at, record, x[n] + (first + g) * kGroup,
+                                  scales[n] + (first + g) * 64, acc[n]);
           }
         }
       };

@@ -6,8 +6,10 @@
 //           two steps the first holds inputs 0-3 low and 8-11 high, the second 4-7 low and 12-15 high: so the
 //           low halves of both are one operand of the instruction, the high ones another.
 //   8 bits  four words: inputs 0-3 of quad, of quad + 8, inputs 4-7 of quad, of quad + 8
-// Words of a lane lie side by side up to 16 bytes, then part after part of 32 * 16 bytes. Scales: 8 quads x
-// (scale and bias of output quad, of output quad + 8), pairs of bfloat16 or of floats (wide).
+// Words of a lane lie side by side up to 16 bytes, then part after part of 32 * 16 bytes. A group of 16 is
+// half a step (m16n8k16): lane 4 * quad + t has inputs 4 t ... 4 t + 3 of outputs quad and quad + 8. They are
+// one word in 4 bits (byte b: input b of quad low, of quad + 8 high) and two in 8 bits.
+// Scales: 8 quads x (scale and bias of output quad, of output quad + 8), pairs of a ScaleType.
 // Records of a tile: [piece][slice of K][group of the piece]. A piece of all slices is what the streaming
 // linear copies at once, so it lies side by side. The last piece of a slice may have fewer groups, or none.
 //
@@ -66,22 +68,35 @@ FT_DEVICE int word_at(int bits, int lane, int step, int word, int steps) {
 FT_DEVICE int low_input(int step, int steps) { return steps == 1 ? 0 : step / 2 * 16 + step % 2 * 4; }
 FT_DEVICE int high_distance(int steps) { return steps == 1 ? 4 : 8; }
 
+/// The numbers of a pair that is not of floats.
+FT_DEVICE float pair_low(u32 pair, int type) {
+  return type == kHalfScales ? half_to_float((u16)pair) : bf16_low(pair);
+}
+FT_DEVICE float pair_high(u32 pair, int type) {
+  return type == kHalfScales ? half_to_float((u16)(pair >> 16)) : bf16_high(pair);
+}
+
 /// Scale and bias of one output of a record.
-FT_DEVICE void scale_of(const u8* record, int codes, int wide, int output, float& scale, float& bias) {
+FT_DEVICE void scale_of(const u8* record, int codes, int type, int output, float& scale, float& bias) {
   const u8* at = record + codes;
   const int place = output % 8 * 2 + output / 8;
-  if (wide) {
+  if (type == kFloatScales) {
     scale = ((const float*)at)[place * 2];
     bias = ((const float*)at)[place * 2 + 1];
   } else {
     const u32 pair = ((const u32*)at)[place];
-    scale = bf16_low(pair);
-    bias = bf16_high(pair);
+    scale = pair_low(pair, type);
+    bias = pair_high(pair, type);
   }
 }
 
 /// The code of one input (of the group) and output (of the tile).
 FT_DEVICE u32 code_of(const u8* record, int bits, int group, int output, int input) {
+  if (group == kShortestGroup) {
+    const int owner = output % 8 * 4 + input / 4, second = output / 8;
+    const u32 word = ((const u32*)record)[bits == 4 ? owner : 2 * owner + second];
+    return bits == 4 ? word >> (8 * (input % 4) + 4 * second) & 15u : word >> (8 * (input % 4)) & 255u;
+  }
   const int steps = group / 32, lane = output % 8 * 4 + input / (8 * steps), own = input % (8 * steps);
   const int place = input % 8, high = own / high_distance(steps) % 2;
   if (bits == 4) {

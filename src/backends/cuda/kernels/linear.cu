@@ -9,14 +9,14 @@ namespace ft::cuda {
 
 template <class Record, int Columns>
 FT_DEVICE void linear_codes(const LinearArgs& p, float (*sums)[Columns][32][4]) {
-  constexpr int kSteps = Record::kSteps, kGroup = Record::kGroup, kAhead = Record::kAhead;
+  constexpr int kGroup = Record::kGroup, kAhead = Record::kAhead;
   const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
   const int tile = (int)blockIdx.x, row0 = (int)blockIdx.y * 8 * Columns;
   const i8* x[Columns];
   const float* xs[Columns];
   FT_UNROLL for (int n = 0; n < Columns; n++) {  // rows beyond the last read others: columns are independent
     const int first = min_(row0 + 8 * n, (p.rows - 1) / 8 * 8);
-    x[n] = p.codes + (long long)min_(first + quad, p.rows - 1) * p.groups * kGroup + t * 8 * kSteps;
+    x[n] = p.codes + (long long)min_(first + quad, p.rows - 1) * p.groups * kGroup + t * (kGroup / 4);
     xs[n] = p.scales + (long long)(first / 8) * p.groups * kScaleFloats + t * 4;
   }
   float acc[Columns][4];
@@ -70,8 +70,8 @@ FT_DEVICE void store_sums(const LinearArgs& p, float (*sums)[Columns][32][4]) {
     linear_codes<Record, Columns>(p, (float(*)[Columns][32][4])sums);              \
     store_sums<Record, Columns>(p, (float(*)[Columns][32][4])sums);                \
   }
-#define FT_LINEAR(Bits, Group, Wide, Columns) \
-  FT_LINEAR_OF(linear_##Bits##_##Group##_##Wide##_##Columns, Columns, AffineRecord<Bits, Group, Wide>)
+#define FT_LINEAR(Bits, Group, Scales, Columns) \
+  FT_LINEAR_OF(linear_##Bits##_##Group##_##Scales##_##Columns, Columns, AffineRecord<Bits, Group, Scales>)
 #define FT_LINEARS(Bits, Group) \
   FT_LINEAR(Bits, Group, 0, 1)  \
   FT_LINEAR(Bits, Group, 0, 4) FT_LINEAR(Bits, Group, 1, 1) FT_LINEAR(Bits, Group, 1, 4)
@@ -84,6 +84,18 @@ FT_LINEARS(4, 128)
 FT_LINEARS(8, 32)
 FT_LINEARS(8, 64)
 FT_LINEARS(8, 128)
+FT_LINEAR(4, 32, 2, 1)
+FT_LINEAR(4, 32, 2, 4)
+FT_LINEAR(8, 32, 2, 1)
+FT_LINEAR(8, 32, 2, 4)
+FT_LINEAR(4, 16, 1, 1)
+FT_LINEAR(4, 16, 1, 4)
+FT_LINEAR(8, 16, 1, 1)
+FT_LINEAR(8, 16, 1, 4)
+FT_LINEAR(4, 64, 2, 1)
+FT_LINEAR(4, 64, 2, 4)
+FT_LINEAR(8, 64, 2, 1)
+FT_LINEAR(8, 64, 2, 4)
 FT_LINEAR_OF(linear_e2m1_1, 1, SmallFloatRecord)
 FT_LINEAR_OF(linear_e2m1_4, 4, SmallFloatRecord)
 
@@ -241,12 +253,28 @@ FT_DEVICE float raw_scale(const PackArgs& p, const u8* from, int output, int gro
   return p.scale_half ? half_to_float(bits) : float_of((u32)bits << 16);
 }
 
+/// A lane's codes of a group of 16.
+FT_DEVICE void pack_shortest(const PackArgs& p, int tile, int group, u8* record) {
+  const int lane = lane_of(), words = p.bits == 4 ? 1 : 2, output = tile * kTileOutputs + (lane >> 2);
+  const int input = group * kShortestGroup + (lane & 3) * 4;
+  for (int w = 0; w < words; w++) {
+    u32 word = 0;
+    for (int b = 0; b < 4; b++) {
+      word |= raw_code(p, output + 8 * w, input + b) << (8 * b);
+      if (p.bits == 4) word |= raw_code(p, output + 8, input + b) << (8 * b + 4);
+    }
+    ((u32*)record)[lane * words + w] = word;
+  }
+}
+
 // One warp a record.
 FT_KERNEL(pack, PackArgs, 256) {
   const int groups = p.cols / p.group, item = (int)blockIdx.x * 8 + warp_of(), lane = lane_of();
   if (item >= p.tiles * groups) return;
   const int tile = item / groups, g = item % groups, steps = p.group / 32, t = lane & 3, quad = lane >> 2;
-  u8* record = p.records + record_at(p.first_tile + tile, g, groups) * record_bytes(p.bits, p.group, p.wide);
+  u8* record =
+      p.records + record_at(p.first_tile + tile, g, groups) * record_bytes(p.bits, p.group, p.scale_type);
+  if (p.group == kShortestGroup) pack_shortest(p, tile, g, record);
   const int words = p.bits == 4 ? 2 : 4;
   for (int j = 0; j < steps; j++) {
     for (int w = 0; w < words; w++) {
@@ -264,9 +292,11 @@ FT_KERNEL(pack, PackArgs, 256) {
   const int output = tile * kTileOutputs + lane, place = lane % 8 * 2 + lane / 8;
   const float scale = raw_scale(p, p.scales, output, g), bias = raw_scale(p, p.biases, output, g);
   u8* at = record + record_codes(p.bits, p.group);
-  if (p.wide) {
+  if (p.scale_type == kFloatScales) {
     ((float*)at)[place * 2] = scale;
     ((float*)at)[place * 2 + 1] = bias;
+  } else if (p.scale_type == kHalfScales) {
+    ((u32*)at)[place] = (u32)float_to_half(scale) | (u32)float_to_half(bias) << 16;
   } else {
     ((u32*)at)[place] = bits_of(scale) >> 16 | (bits_of(bias) & 0xffff0000u);
   }
@@ -304,9 +334,9 @@ FT_KERNEL(embed, EmbedArgs, 256) {
     value = small_float_of(record, token % kTileOutputs, i % kSmallFloatGroup);
   } else if (p.records != nullptr) {
     const u8* record = p.records + record_at(token / kTileOutputs, i / p.group, p.groups) *
-                                       record_bytes(p.bits, p.group, p.wide);
+                                       record_bytes(p.bits, p.group, p.scale_type);
     float scale = 0, bias = 0;
-    scale_of(record, record_codes(p.bits, p.group), p.wide, token % kTileOutputs, scale, bias);
+    scale_of(record, record_codes(p.bits, p.group), p.scale_type, token % kTileOutputs, scale, bias);
     value = (float)code_of(record, p.bits, p.group, token % kTileOutputs, i % p.group) * scale + bias;
   } else if (p.plain_wide) {
     value = ((const float*)p.plain)[(long long)token * p.plain_stride + i];

@@ -7,10 +7,12 @@
 namespace ft::cuda {
 
 /// Weights of the linears that are made for Hopper.
-template <int Bits, int Group, int Wide>
+template <int Bits, int Group, int Scales>
 struct StreamedWeights {
-  static constexpr int kBits = Bits, kGroup = Group, kWide = Wide, kSteps = Group / 32;
-  static constexpr int kCodes = record_codes(Bits, Group), kRecord = record_bytes(Bits, Group, Wide);
+  static constexpr int kBits = Bits, kGroup = Group, kScaleType = Scales, kSteps = Group / 32;
+  static constexpr int kCodes = record_codes(Bits, Group), kRecord = record_bytes(Bits, Group, Scales);
+  static constexpr int kPairBytes = scale_pair_bytes(Scales);
+  static constexpr bool kIsStreamed = Bits == 4 && Group == kStreamedGroup && Scales == kBf16Scales;
   static constexpr int kScaleLines = kStreamedGroup / Group;  // times k: bytes of the scales of eight rows
 };
 
@@ -39,6 +41,19 @@ FT_DEVICE void load_words(const u8* record, int lane, u32 (&a)[Steps][4]) {
   }
 }
 
+/// A lane's codes of a group of 16: of outputs quad and quad + 8.
+template <int Bits>
+FT_DEVICE void load_shortest(const u8* record, int lane, u32 (&a)[2]) {
+  constexpr u32 kLow = 0x0f0f0f0fu;
+  if constexpr (Bits == 4) {
+    const u32 w = ((const u32*)record)[lane];
+    a[0] = w & kLow, a[1] = w >> 4 & kLow;
+  } else {
+    const uint2 w = ((const uint2*)record)[lane];
+    a[0] = w.x, a[1] = w.y;
+  }
+}
+
 /// acc += one group of a tile: acc[0], acc[1] output quad of rows 2t, 2t + 1; acc[2], acc[3] output quad + 8.
 /// `x`: scale and sum of row 2t, of row 2t + 1.
 FT_DEVICE void add_group(float (&acc)[4], const int (&dot)[4], const float (&scale)[2],
@@ -50,17 +65,17 @@ FT_DEVICE void add_group(float (&acc)[4], const int (&dot)[4], const float (&sca
 }
 
 /// A record of affine codes in a lane, and its product with a group of rows.
-template <int Bits, int Group, int Wide>
+template <int Bits, int Group, int Scales>
 struct AffineRecord {
   static constexpr int kGroup = Group, kSteps = Group / 32, kAhead = 1;
   u32 a[kSteps][4];
   float scale[2], bias[2];
 
   FT_DEVICE_MEMBER void load(const u8* records, int tile, int group, int groups) {
-    const u8* const record = records + record_at(tile, group, groups) * record_bytes(Bits, Group, Wide);
+    const u8* const record = records + record_at(tile, group, groups) * record_bytes(Bits, Group, Scales);
     load_words<Bits, kSteps>(record, lane_of(), a);
-    scale_of(record, record_codes(Bits, Group), Wide, lane_of() >> 2, scale[0], bias[0]);
-    scale_of(record, record_codes(Bits, Group), Wide, (lane_of() >> 2) + 8, scale[1], bias[1]);
+    scale_of(record, record_codes(Bits, Group), Scales, lane_of() >> 2, scale[0], bias[0]);
+    scale_of(record, record_codes(Bits, Group), Scales, (lane_of() >> 2) + 8, scale[1], bias[1]);
   }
   /// `x`: the lane's codes of its quad's row; `of_rows` as in add_group.
   FT_DEVICE_MEMBER void multiply(const i8* x, float4 of_rows, float (&acc)[4]) const {
@@ -75,10 +90,32 @@ struct AffineRecord {
   FT_DEVICE_MEMBER static float whole(float total) { return total; }
 };
 
+/// The same of groups of 16, which are half a step.
+template <int Bits, int Scales>
+struct AffineRecord<Bits, kShortestGroup, Scales> {
+  static constexpr int kGroup = kShortestGroup, kAhead = 4;
+  static constexpr int kCodes = record_codes(Bits, kGroup), kBytes = record_bytes(Bits, kGroup, Scales);
+  u32 a[2];
+  float scale[2], bias[2];
+
+  FT_DEVICE_MEMBER void load(const u8* records, int tile, int group, int groups) {
+    const u8* const record = records + record_at(tile, group, groups) * kBytes;
+    load_shortest<Bits>(record, lane_of(), a);
+    scale_of(record, kCodes, Scales, lane_of() >> 2, scale[0], bias[0]);
+    scale_of(record, kCodes, Scales, (lane_of() >> 2) + 8, scale[1], bias[1]);
+  }
+  FT_DEVICE_MEMBER void multiply(const i8* x, float4 of_rows, float (&acc)[4]) const {
+    int dot[4] = {0, 0, 0, 0};
+    mma_bytes_16(dot, a[0], a[1], *(const u32*)x);
+    add_group(acc, dot, scale, bias, of_rows);
+  }
+  FT_DEVICE_MEMBER static float whole(float total) { return total; }
+};
+
 /// The same of e2m1 codes: sums are doubled until they are whole. Positive and negative codes are products of
 /// their own, since what a code does not name is 0.
 struct SmallFloatRecord {
-  static constexpr int kGroup = kSmallFloatGroup, kSteps = 1, kAhead = 4;
+  static constexpr int kGroup = kSmallFloatGroup, kAhead = 4;
   uint2 words;
   u32 scales;
 

@@ -1,36 +1,38 @@
-// The shared memory of the blocks that have dynamic shared memory: the host counts bytes with these functions
-// and kernels find their parts with them. Also the bytes of a record of packed weights (layout.cuh).
+// Layouts of dynamic shared memory. The host gets sizes from these functions, kernels get offsets. Also the
+// sizes of packed records (layout.cuh).
 #pragma once
 
 #include "backends/cuda/arguments.h"
 
 namespace ft::cuda {
 
-/// A record: the codes of one group of a tile, then 16 scales and biases.
+/// A record holds one group of a tile: the codes, then 16 scales and biases.
 FT_ON_BOTH int record_codes(int bits, int group) { return kTileOutputs / 8 * group * bits; }
-FT_ON_BOTH int record_bytes(int bits, int group, int wide) {
-  return record_codes(bits, group) + (wide ? 128 : 64);
+FT_ON_BOTH int scale_pair_bytes(int scale_type) { return scale_type == kFloatScales ? 8 : 4; }
+FT_ON_BOTH int record_bytes(int bits, int group, int scale_type) {
+  return record_codes(bits, group) + kTileOutputs * scale_pair_bytes(scale_type);
 }
-/// A record of e2m1 codes: those of one group of a tile, then 16 scales of a byte.
+/// An e2m1 record holds the codes and 16 one-byte scales.
 constexpr int kSmallFloatGroup = 32, kSmallFloatCodes = record_codes(4, kSmallFloatGroup),
               kSmallFloatRecord = kSmallFloatCodes + kTileOutputs;
-constexpr int kStreamedGroup = 64;  // of the linears that are made for Hopper, whose weights have 4 bits
-constexpr int kStreamedRecord = record_bytes(4, kStreamedGroup, 0);
-constexpr int kShortGroup = 32;  // of those made for Hopper with 4 and 8 bits
-/// A group's codes of one row, and its scales of eight rows, take as many bytes.
+constexpr int kStreamedGroup = 64;  // Hopper kernels for 4 bits
+constexpr int kStreamedRecord = record_bytes(4, kStreamedGroup, kBf16Scales);
+constexpr int kShortGroup = 32;     // Hopper kernels for 4 and 8 bits
+constexpr int kShortestGroup = 16;  // the same; half a step of the matrix instruction
+/// The codes of one row and the scales of eight rows have the same size in a group.
 constexpr int kGroupBytes = kStreamedGroup, kGroupScaleBytes = kScaleFloats * 4;
 static_assert(kGroupBytes == kGroupScaleBytes);
-constexpr int kWarpSumBytes = 32 * 4 * 4;  // four sums a lane: a tile and eight rows
+constexpr int kWarpSumBytes = 32 * 4 * 4;  // a tile by eight rows: four floats a lane
 constexpr int kBarrierBytes = 8;
 
-// ---- hopper_linear.cu: ring of records, codes of x, their scales, partial sums, barriers ----
+// ---- hopper_linear.cu: ring of records, codes and scales of x, partial sums, barriers ----
 
-constexpr int kStreamThreads = 320, kStreamSums = 2;  // kStreamSums: buffers of partial sums in work
+constexpr int kStreamThreads = 320, kStreamSums = 2;  // buffers of partial sums
 
 struct StreamLayout {
   int x, scales, sums, barriers, bytes;
 };
-/// Rows lie a group's codes apart in banks.
+/// The padding puts neighbouring rows into different banks.
 FT_ON_BOTH int stream_row_bytes(int k, int group) {
   return group == kStreamedGroup ? k + 64 : (k + 127) / 128 * 128 + group;
 }
@@ -45,24 +47,24 @@ FT_ON_BOTH StreamLayout stream_layout(const StreamArgs& p, int columns, int chun
   return at;
 }
 
-// ---- hopper_rows.cu: ring of records, a slice's codes of x, their scales, slices of tiles, barriers ----
+// ---- hopper_rows.cu: ring of records, codes and scales of x in a slice, slices of tiles, barriers ----
 
-constexpr int kSplitKThreads = 352, kSplitKChunk = 3, kSplitKSums = 3;  // groups of a stage; buffers of sums
+constexpr int kSplitKThreads = 352, kSplitKChunk = 3, kSplitKSums = 3;  // groups in a stage; sum buffers
 
 struct SplitKLayout {
   int x, x_stride, scales, sums, barriers, bytes;
 };
-/// Tiles of a warp at a time: what is read of x serves them all.
+/// Tiles that a warp multiplies at once with the codes it has read.
 FT_ON_BOTH int held_tiles(int columns) { return columns <= 4 ? 2 : 1; }
 FT_ON_BOTH int splitk_stage_bytes(int columns) {
   return 8 * held_tiles(columns) * kSplitKChunk * kStreamedRecord;
 }
-/// Places are the same in all blocks of a cluster: those of the largest slice.
+/// All blocks of a cluster use the layout of the largest slice.
 FT_ON_BOTH SplitKLayout splitk_layout(const SplitKGemmArgs& p, int columns) {
   SplitKLayout at{};
   const int groups = slice_groups(p.linear.groups);
   at.x = p.stages * splitk_stage_bytes(columns);
-  at.x_stride = groups * kGroupBytes + (groups % 2 == 0 ? 64 : 0);  // rows of eight lanes lie in other banks
+  at.x_stride = groups * kGroupBytes + (groups % 2 == 0 ? 64 : 0);  // rows fall into different banks
   at.scales = at.x + p.linear.rows * at.x_stride;
   at.sums = at.scales + columns * groups * kGroupScaleBytes;
   at.barriers = at.sums + kSplitKSums * kSplitK * columns * kWarpSumBytes;
@@ -70,26 +72,26 @@ FT_ON_BOTH SplitKLayout splitk_layout(const SplitKGemmArgs& p, int columns) {
   return at;
 }
 
-// ---- gemm.cu: sums of the slices so far, then stages of a group ----
+// ---- gemm.cu: sums of finished slices, then stages of one group ----
 
-constexpr int kGemmThreads = 256, kGemmTiles = 8;  // tiles of 16 outputs of a block
+constexpr int kGemmThreads = 256, kGemmTiles = 8;  // tiles in a block
 
 FT_ON_BOTH int gemm_sum_bytes(int rows) { return kGemmTiles * kTileOutputs * rows * 4; }
-FT_ON_BOTH int gemm_stage_bytes(int bits, int group, int wide, int rows) {
-  return kGemmTiles * record_bytes(bits, group, wide) + rows * group + rows / 8 * kGroupScaleBytes;
+FT_ON_BOTH int gemm_stage_bytes(int bits, int group, int scale_type, int rows) {
+  return kGemmTiles * record_bytes(bits, group, scale_type) + rows * group + rows / 8 * kGroupScaleBytes;
 }
 
-// ---- sm90_gemm.cu: sums of the slices so far; stages of codes of rows, their scales, records; barriers ----
+// ---- sm90_gemm.cu: sums of finished slices; stages (codes and scales of rows, records); barriers ----
 
-constexpr int kAsyncThreads = 256, kAsyncTiles = 16;  // threads that multiply; tiles of a block
-constexpr int kAsyncCopiers = 128;                    // threads that copy
-constexpr int kMaxAsyncRows = 96;                     // of a block
-/// Of a row and group: its codes and scales.
+constexpr int kAsyncThreads = 256, kAsyncTiles = 16;  // multiplying threads; tiles in a block
+constexpr int kAsyncCopiers = 128;                    // copying threads
+constexpr int kMaxAsyncRows = 96;                     // in a block
+/// Bytes of one row and group: codes and scales.
 FT_ON_BOTH int swizzled_bytes(int group) { return group + kGroupScaleBytes / 8; }
 
 struct AsyncLayout {
-  int scales, records, stage;  // in a stage; its bytes
-  int sums, stages;            // bytes of the sums; number of stages
+  int scales, records, stage;  // offsets in a stage; its size
+  int sums, stages;            // size of the sums; number of stages
   int full, empty, bytes;
 };
 FT_ON_BOTH AsyncLayout async_layout(int rows, int group, int record) {
@@ -110,12 +112,12 @@ FT_ON_BOTH int attend_block_bytes(int dims, int tiles) {
 }
 FT_ON_BOTH int attend_stage_bytes(int dims) { return 2 * kCacheRows * (dims + 8) * 2; }
 
-// ---- mixture.cu, mixture_down: sums, codes of inner rows, their scales ----
+// ---- mixture.cu, mixture_down: sums, codes and scales of inner rows ----
 
 struct MixtureLayout {
-  int line, codes, scales, bytes;  // line: bytes of a row's codes; scales: from the codes on
+  int line, codes, scales, bytes;  // line: stride of codes; scales: offset from `codes`
 };
-/// `slots`: inner rows; `groups`: of the longest one; `held`: experts whose sums there are.
+/// `slots`: inner rows; `groups`: groups of the longest one; `held`: experts with sums in memory.
 FT_ON_BOTH MixtureLayout mixture_layout(int slots, int groups, int held) {
   MixtureLayout at{};
   at.line = groups * kGroupBytes + 64;

@@ -1,10 +1,10 @@
-// The linear of many rows (prompts) by Hopper's asynchronous matrix instruction, for 4-bit weights in groups
-// of 64 (sm90_gemm.cu) and for 4 and 8 bits in groups of 32 (sm90_gemm_32.cu). A block walks over products
-// of 256 outputs (two warpgroups of 128) and `Rows` rows; a third warpgroup copies records and rows (in the
-// layout of swizzle_activations, gemm.cu, or of swizzle_activations_32), a group a stage, also of the next
-// product while sums are stored. A warp makes the left operands of its two tiles in registers. The integers
-// of a group come in two parts of its rows: one is scaled while the matrix unit computes the other. The bits
-// equal linear_codes' (linear.cu): the same chains in eight slices, added in order.
+// Linears of many rows (prompts) with Hopper's asynchronous matrix instruction: 4-bit weights in groups of 64
+// (sm90_gemm.cu) and other kinds (sm90_gemm_kinds.cu). Each block is persistent and computes output
+// tiles of 256 outputs by `Rows` rows. Two warpgroups multiply 128 outputs each. A third copies records and
+// rows (as swizzle_activations lays them out), one group per stage, and runs ahead into the next tile while
+// sums are stored. Warps unpack the left operands of two tiles into registers. The rows of a group are split
+// in two parts: one is scaled while the matrix unit multiplies the other. Results have the bits of
+// linear_codes (linear.cu): the same chains, eight slices added in order.
 #pragma once
 
 #include "backends/cuda/kernels/hopper.cuh"
@@ -12,7 +12,7 @@
 
 namespace ft::cuda {
 
-constexpr int kAsyncWarpTiles = 2;  // of a warp
+constexpr int kAsyncWarpTiles = 2;  // tiles of a warp
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define FT_REGISTERS_16 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15"
@@ -21,8 +21,8 @@ constexpr int kAsyncWarpTiles = 2;  // of a warp
   "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), \
       "+r"(d[i + 6]), "+r"(d[i + 7])
 
-/// d (+)= a * b: 64 x 32 unsigned bytes in a warpgroup's registers, 32 x 32 or 32 x 48 signed bytes in shared
-/// memory. `add` 0: d is the product alone. It is begun here and ends later.
+/// Starts d = a * b, or d += a * b if `add`: a is 64 x 32 unsigned bytes in the registers of a warpgroup, b
+/// is 32 x 32 or 32 x 48 signed bytes in shared memory.
 FT_DEVICE void begin_product(int (&d)[16], const u32 (&a)[4], u64 b, int add) {
   asm volatile(
       "{ .reg .pred p; setp.ne.b32 p, %21, 0; wgmma.mma_async.sync.aligned.m64n32k32.s32.u8.s8 "
@@ -37,20 +37,20 @@ FT_DEVICE void begin_product(int (&d)[24], const u32 (&a)[4], u64 b, int add) {
       : FT_EIGHT(d, 0), FT_EIGHT(d, 8), FT_EIGHT(d, 16)
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(add));
 }
-/// Waits for all products except those of the last `Left` calls of begin_products.
+/// Waits until at most the last `Left` batches of products are running.
 template <int Left>
 FT_DEVICE void products_left() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(Left) : "memory");
 }
-/// The products begun since the last call belong together.
+/// Products between order_products and close_products are one batch.
 FT_DEVICE void order_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 FT_DEVICE void close_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-/// The registers of a thread that copies, and of one that multiplies.
+/// Copying threads give registers to multiplying ones.
 FT_DEVICE void give_registers() { asm volatile("setmaxnreg.dec.sync.aligned.u32 24;"); }
 FT_DEVICE void take_registers() { asm volatile("setmaxnreg.inc.sync.aligned.u32 240;"); }
 FT_DEVICE void hold_register(int& d) { asm volatile("" : "+r"(d)::"memory"); }
 #else
-/// The emulated device computes it at once, eight rows after the other.
+/// The emulator multiplies at once, eight rows at a time.
 template <int Count>
 void begin_product(int (&d)[Count], const u32 (&a)[4], u64 b, int add) {
   const auto field = [b](int bit) { return (u32)(b >> bit & 0x3fff) * 16; };
@@ -69,7 +69,7 @@ inline void give_registers() {}
 inline void take_registers() {}
 inline void hold_register(int& /*d*/) {}
 #endif
-/// The compiler must not move reads or writes of d across this.
+/// Keeps the compiler from moving accesses to d across this point.
 template <int Count>
 FT_DEVICE void hold(int (&d)[kAsyncWarpTiles][Count]) {
   FT_UNROLL for (int m = 0; m < kAsyncWarpTiles; m++) {
@@ -77,7 +77,7 @@ FT_DEVICE void hold(int (&d)[kAsyncWarpTiles][Count]) {
   }
 }
 
-/// The layout as constants.
+/// AsyncLayout as constants.
 template <class Weights, int Rows>
 struct AsyncPlaces {
   static constexpr AsyncLayout kAt = async_layout(Rows, Weights::kGroup, Weights::kRecord);
@@ -85,7 +85,7 @@ struct AsyncPlaces {
   static constexpr int kSums = kAt.sums, kFull = kAt.full, kEmpty = kAt.empty;
 };
 
-/// The products of a block, one after the other: rows first, then outputs.
+/// The output tiles of a block. Rows vary fastest.
 struct AsyncItems {
   int rows, count;
   FT_DEVICE_MEMBER static int first() { return (int)blockIdx.x; }
@@ -94,9 +94,9 @@ struct AsyncItems {
   FT_DEVICE_MEMBER int tile(int item) const { return item / rows * kAsyncTiles; }
 };
 
-/// The four warps that fill the stages. Lanes 0 to 3 copy a tile's records each (those beyond the last tile
-/// repeat the last one's), lane 4 of the first warp the rows. After the last group comes one more, for
-/// products that are not used.
+/// Four warps fill the stages. Lanes 0 to 3 of each copy the records of one tile, lane 4 of the first copies
+/// the rows. Past the last tile, the last one is copied again. One extra stage at the end feeds products that
+/// are discarded.
 template <class Weights, int Rows>
 FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 base, int part) {
   using Places = AsyncPlaces<Weights, Rows>;
@@ -128,14 +128,14 @@ FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 
   }
 }
 
-/// The left operands of a warp's two tiles of a group. `codes`: the lane's in the first one's record.
+/// Unpacks the left operands of two tiles. `codes`: the lane's part of the first record.
 template <class Weights>
 FT_DEVICE void unpack(const u8* codes, u32 (&a)[kAsyncWarpTiles][Weights::kSteps][4]) {
   FT_UNROLL for (int m = 0; m < kAsyncWarpTiles; m++)
       load_words<Weights::kBits, Weights::kSteps>(codes + m * 4 * Weights::kRecord, 0, a[m]);
 }
 
-/// Begins the products of `2 * Count` rows, whose codes are at `right`.
+/// Starts the products with `2 * Count` rows, whose codes are at `right`.
 template <int Rows, int Count, int Steps>
 FT_DEVICE void begin_products(int (&dot)[kAsyncWarpTiles][Count], const u32 (&a)[kAsyncWarpTiles][Steps][4],
                               u64 right) {
@@ -156,25 +156,30 @@ struct Either<false, Yes, No> {
   using Type = No;
 };
 
-/// The first scales of a part of a group, loaded before the thread waits for the part's integers.
+/// The first scales of a part, loaded before its integers are ready.
 template <class Weights>
 struct PartScales {
   struct Pairs {
-    u32 x, y;  // of bfloat16
-    FT_DEVICE_MEMBER float scale(int output) const { return bf16_low(output == 0 ? x : y); }
-    FT_DEVICE_MEMBER float bias(int output) const { return bf16_high(output == 0 ? x : y); }
+    u32 x, y;  // of two outputs
+    FT_DEVICE_MEMBER float scale(int output) const {
+      return pair_low(output == 0 ? x : y, Weights::kScaleType);
+    }
+    FT_DEVICE_MEMBER float bias(int output) const {
+      return pair_high(output == 0 ? x : y, Weights::kScaleType);
+    }
   };
-  struct WidePairs {
+  struct FloatPairs {
     float4 v;
     FT_DEVICE_MEMBER float scale(int output) const { return output == 0 ? v.x : v.z; }
     FT_DEVICE_MEMBER float bias(int output) const { return output == 0 ? v.y : v.w; }
   };
-  typename Either<Weights::kWide != 0, WidePairs, Pairs>::Type pairs[kAsyncWarpTiles];
+  static constexpr bool kFloats = Weights::kScaleType == kFloatScales;
+  typename Either<kFloats, FloatPairs, Pairs>::Type pairs[kAsyncWarpTiles];
   float4 rows;
   FT_DEVICE_MEMBER void load(const u8* weights, const u8* scales) {
     FT_UNROLL for (int m = 0; m < kAsyncWarpTiles; m++) {
       const u8* const at = weights + m * 4 * Weights::kRecord;
-      if constexpr (Weights::kWide != 0) {
+      if constexpr (kFloats) {
         pairs[m] = {*(const float4*)at};
       } else {
         const uint2 both = *(const uint2*)at;
@@ -185,7 +190,8 @@ struct PartScales {
   }
 };
 
-/// acc += one group of `2 * Count` rows from row First on, whose integers are ready. `scales`: these rows'.
+/// Scales the finished integers of `2 * Count` rows from row First on and adds them to acc. `scales`: of
+/// these rows.
 template <int First, int Rows, class Weights, int Count>
 FT_DEVICE void add_products(const int (&dot)[kAsyncWarpTiles][Count], const PartScales<Weights>& part,
                             const u8* scales, float (&acc)[kAsyncWarpTiles][Rows / 2]) {
@@ -204,7 +210,7 @@ FT_DEVICE void add_products(const int (&dot)[kAsyncWarpTiles][Count], const Part
   }
 }
 
-/// Adds a slice to the earlier ones, which are in shared memory: they are read eight times in all.
+/// Adds a slice to the sum of the earlier ones, which stays in shared memory.
 template <int Rows>
 FT_DEVICE void add_slice(int slice, float (&acc)[kAsyncWarpTiles][Rows / 2], float4* totals) {
   FT_UNROLL for (int m = 0; m < kAsyncWarpTiles; m++) {
@@ -240,21 +246,21 @@ FT_DEVICE void store_sums(const LinearArgs& p, int tile, int row0, float (&acc)[
   }
 }
 
-/// The work of the two warpgroups. Warp w of a warpgroup has tiles w and w + 4 of its eight.
+/// The loop of the two multiplying warpgroups. Warp w has tiles w and w + 4 of eight.
 template <class Weights, int Rows>
 FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory) {
   using Places = AsyncPlaces<Weights, Rows>;
-  constexpr int kFirst = Rows == 64 ? 32 : 48;  // rows of the first part
+  constexpr int kFirst = Rows == 64 ? 32 : 48;  // rows in the first part
   const int lane = lane_of(), tile = warp_of() / 4 * 8 + warp_of() % 4;
   const u32 base = shared_address(memory);
   float4* totals = (float4*)memory + threadIdx.x;
   const u8* stage = memory + Places::kSums;
-  // A thread's places in a stage: its codes of weights, their scales, the scales of rows.
-  const int codes_at = Places::kRecords + tile * Weights::kRecord + lane * (Weights::kCodes / 32);
+  // Offsets of a thread in a stage: weight codes, weight scales, row scales.
+  const int codes_at = Places::kRecords + tile * Weights::kRecord + lane * min_(16, Weights::kCodes / 32);
   const int weights_at =
-      Places::kRecords + tile * Weights::kRecord + Weights::kCodes + (lane >> 2) * (Weights::kWide ? 16 : 8);
+      Places::kRecords + tile * Weights::kRecord + Weights::kCodes + (lane >> 2) * 2 * Weights::kPairBytes;
   const int scales_at = Places::kScales + (lane & 3) * 16;
-  // In units of 16 bytes: the next 16 inputs are `Rows` away, the next eight rows 8.
+  // In units of 16 bytes: strides are `Rows` for 16 inputs and 8 for eight rows.
   u32 right = (base + Places::kSums) >> 4 | (u32)Rows << 16;
   const auto operand = [](u32 low) { return (u64)8 << 32 | low; };
   float acc[kAsyncWarpTiles][Rows / 2];
@@ -309,7 +315,7 @@ FT_DEVICE void multiply(const LinearArgs& p, const AsyncItems& items, u8* memory
   hold(back);
 }
 
-// x: any number of blocks; each walks over products of 256 outputs and `Rows` rows.
+// x: any number of blocks.
 template <class Weights, int Rows>
 FT_DEVICE void async_gemm(const AsyncGemmArgs& p, u8* memory) {
   using Places = AsyncPlaces<Weights, Rows>;

@@ -1,21 +1,27 @@
-// The linear of many rows by Hopper's asynchronous matrix instruction (sm90_gemm.cuh) for weights in groups
-// of 32: 4 and 8 bits, scales in bfloat16 and in float; and the rows as it reads them.
+// Linears of many rows with Hopper's asynchronous matrix instruction (sm90_gemm.cuh) for other kinds of
+// weights than 4 bits in groups of 64 with scales of bfloat16; and rows of groups of 32 as these read them.
 #include "backends/cuda/kernels/sm90_gemm.cuh"
 
-#define FT_ASYNC_GEMM_32(Bits, Wide, Rows)                                                                \
-  FT_KERNEL_SHARING(async_gemm_##Bits##_32_##Wide##_##Rows, AsyncGemmArgs, kAsyncThreads + kAsyncCopiers, \
-                    1) {                                                                                  \
-    FT_DYNAMIC(memory);                                                                                   \
-    async_gemm<StreamedWeights<Bits, 32, Wide>, Rows>(p, memory);                                         \
+#define FT_ASYNC_GEMM_OF(Bits, Group, Scales, Rows)                                 \
+  FT_KERNEL_SHARING(async_gemm_##Bits##_##Group##_##Scales##_##Rows, AsyncGemmArgs, \
+                    kAsyncThreads + kAsyncCopiers, 1) {                             \
+    FT_DYNAMIC(memory);                                                             \
+    async_gemm<StreamedWeights<Bits, Group, Scales>, Rows>(p, memory);              \
   }
-#define FT_ASYNC_GEMMS_32(Bits, Wide) FT_ASYNC_GEMM_32(Bits, Wide, 64) FT_ASYNC_GEMM_32(Bits, Wide, 80)
+#define FT_ASYNC_GEMM_KIND(Bits, Group, Scales) \
+  FT_ASYNC_GEMM_OF(Bits, Group, Scales, 64) FT_ASYNC_GEMM_OF(Bits, Group, Scales, 80)
 
 namespace ft::cuda {
 
-FT_ASYNC_GEMMS_32(4, 0)
-FT_ASYNC_GEMMS_32(4, 1)
-FT_ASYNC_GEMMS_32(8, 0)
-FT_ASYNC_GEMMS_32(8, 1)
+FT_ASYNC_GEMM_KIND(4, 32, 0)
+FT_ASYNC_GEMM_KIND(4, 32, 1)
+FT_ASYNC_GEMM_KIND(4, 32, 2)
+FT_ASYNC_GEMM_KIND(8, 32, 0)
+FT_ASYNC_GEMM_KIND(8, 32, 1)
+FT_ASYNC_GEMM_KIND(8, 32, 2)
+FT_ASYNC_GEMM_KIND(4, 64, 2)
+FT_ASYNC_GEMM_KIND(8, 64, 0)
+FT_ASYNC_GEMM_KIND(8, 64, 2)
 
 // [block of rows][group]: codes as [2 parts][rows][16 bytes], then scales as they are, [rows / 8][16]. Part c
 // of a row has the words c, c + 2, c + 4, c + 6 of its group: lane t of a packed record multiplies words 2 t
