@@ -17,25 +17,23 @@ constexpr int kSeeds = 1200;
 constexpr int kOutcomes = kVocabulary * kVocabulary * kVocabulary;
 const std::vector<std::int32_t> kPrompt = {3, 1, 4, 1, 5};
 
-ToyOptions tiny(bool walks = false) {
+ToyOptions tiny(bool walks = false, bool anchor = false) {
   ToyOptions options;
-  options.folders = true, options.walks = walks;
+  options.folders = true, options.walks = walks, options.anchor = anchor;
   options.vocabulary = kVocabulary;
   options.hidden = 32;
   return options;
 }
 
-/// `walks`: the drafter is like DFlash2.
+/// `walks`: the drafter is like DFlash2; `anchor`: like DSpark.
 struct Network {
   DrafterKind drafter;
-  bool walks = false;
-  std::string text() const { return std::string(drafter.name()) + (walks ? "2" : ""); }
+  bool walks = false, anchor = false;
+  std::string text() const { return std::string(drafter.name()) + (anchor ? " anchor" : walks ? "2" : ""); }
 };
-const Network kNetworks[] = {{DrafterKind::kEagle3},
-                             {DrafterKind::kDflash},
-                             {DrafterKind::kDflash, true},
-                             {DrafterKind::kAssistant},
-                             {DrafterKind::kModel}};
+const Network kNetworks[] = {{DrafterKind::kEagle3},       {DrafterKind::kDflash},
+                             {DrafterKind::kDflash, true}, {DrafterKind::kDflash, true, true},
+                             {DrafterKind::kAssistant},    {DrafterKind::kModel}};
 
 struct Case {
   SamplingParams sampler;
@@ -155,6 +153,7 @@ class DistributionTest : public testing::TestWithParam<const char*> {
  protected:
   ToyDecoder decoder_{1, tiny(), 64};
   ToyDecoder walking_{1, tiny(true), 64};  // the same target
+  ToyDecoder anchored_{1, tiny(true, true), 64};
 };
 
 TEST_P(DistributionTest, OfTheFirstTokensIsExactUnderBothRulesAtEveryDepth) {
@@ -178,7 +177,7 @@ TEST_P(DistributionTest, IsExactWhicheverNetworkDrafts) {
   const Case parameters = case_of(GetParam());
   const std::vector<double> expected = exact(decoder_, parameters);
   for (const Network& network : kNetworks) {
-    ToyDecoder& decoder = network.walks ? walking_ : decoder_;
+    ToyDecoder& decoder = network.anchor ? anchored_ : network.walks ? walking_ : decoder_;
     std::int64_t drafted = 0, accepted = 0;
     for (const Acceptance rule : {Acceptance::kCoupled, Acceptance::kRejection}) {
       const Counts counts = sample(decoder, parameters, rule, 3, 17, network.drafter);
@@ -212,14 +211,14 @@ TEST(DistributionProof, ADrawFromASlightlyOtherDistributionIsSeen) {
 
 /// The same two faults where another network drafts, under rejection sampling.
 TEST(DistributionProof, AFaultIsSeenWhicheverNetworkDrafts) {
-  ToyDecoder decoder(1, tiny(), 64), walking(1, tiny(true), 64);
+  ToyDecoder decoder(1, tiny(), 64), walking(1, tiny(true), 64), anchored(1, tiny(true, true), 64);
   const Case plain = case_of("plain"), penalties = case_of("penalties");
   Case colder = plain;
   colder.sampler.temperature *= 0.75F;
   const std::vector<double> expected = exact(decoder, plain);
   const std::vector<double> forgetful = exact(decoder, penalties, true);
   for (const Network& network : kNetworks) {
-    ToyDecoder& of = network.walks ? walking : decoder;
+    ToyDecoder& of = network.anchor ? anchored : network.walks ? walking : decoder;
     const Counts cold = sample(of, colder, Acceptance::kRejection, 3, 17, network.drafter);
     EXPECT_GT(surprise(cold.of, expected), 6) << network.text();
     const Counts right = sample(of, penalties, Acceptance::kRejection, 3, 17, network.drafter);

@@ -82,6 +82,7 @@ class ToyDecoder {
     block.programs = {toy_.context, toy_.block};
     block.most_drafts = 12;
     block.mask_token = toy_options.vocabulary - 1;
+    block.drafts_from_anchor = toy_options.anchor;
     model_.drafters.push_back(std::move(block));
     if (toy_options.only_block) return;
     DraftNetwork labelled;

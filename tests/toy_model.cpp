@@ -102,17 +102,19 @@ void ToyModel::block_drafter(const Weight& embedding, const Weight& output) {
 
   Row x = block.embed(embedding);
   const Row normed = block.norm(x, ones(options.hidden), 1e-6F);
-  const std::vector<Row> in = block.linear(options.walks ? convolved(normed, normed, 0) : normed,
+  const bool convolves = options.walks && !options.anchor;
+  const std::vector<Row> in = block.linear(convolves ? convolved(normed, normed, 0) : normed,
                                            {matrix(kHeads * kHeadDim, options.hidden, 1), keys, values});
   attend.q = in[0], attend.k = in[1], attend.v = in[2];
   attend.causal = false;
   Row out = block.linear(block.attend(attend), {matrix(options.hidden, kHeads * kHeadDim, 1)})[0];
-  if (options.walks) out = convolved(out, normed, 1);
+  if (convolves) out = convolved(out, normed, 1);
   const Row last = block.norm(block.add(x, out), ones(options.hidden), 1e-6F);
   block.logits(last, output);
   if (!options.walks) return block.sample();
   constexpr int kRank = 6, kCandidates = 5;
-  const Row factors = block.linear(last, {matrix(kRank, options.hidden, 1)})[0];
+  Row factors;  // of DSpark: ones
+  if (!options.anchor) factors = block.linear(last, {matrix(kRank, options.hidden, 1)})[0];
   block.walk({factors, matrix(options.vocabulary, kRank, 1), matrix(options.vocabulary, kRank, 1),
               kCandidates, options.vocabulary - 1});
 }

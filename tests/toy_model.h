@@ -23,6 +23,7 @@ struct ToyOptions {
   /// block drafter, an assistant that reads the target's keys and values, the model itself.
   bool folders = false;
   bool walks = false;       // the block drafter is like DFlash2
+  bool anchor = false;      // of `walks`: it is like DSpark
   bool only_block = false;  // of `folders` and the head, only the block drafter
 };
 

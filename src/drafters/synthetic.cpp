@@ -9,7 +9,8 @@ namespace ft {
 int SyntheticDrafter::plan(const DraftSlot& slot) {
   if (slot.tokens.size() >= recorded_.size()) return 0;
   const std::size_t left = recorded_.size() - slot.tokens.size();
-  return static_cast<int>(std::min({left, schedule_.size(), slot.drafts.size()}));
+  const int most = static_cast<int>(std::min({left, schedule_.size(), slot.drafts.size()}));
+  return inner_ != nullptr ? std::min(most, inner_->plan(slot)) : most;
 }
 
 Status SyntheticDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) {

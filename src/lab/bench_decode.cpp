@@ -1,6 +1,7 @@
 #include "lab/bench_decode.h"
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 
 #include "base/clock.h"
@@ -15,8 +16,8 @@ namespace {
 constexpr int kWarmUpRounds = 4;
 constexpr int kSweeps = 2;        // over all depths, per cycle
 constexpr int kRejectedRows = 4;  // rows of a round that rejects every draft
-// One sweep emits 2 + 3 + ... + 8 tokens, and one token from the rejected round.
-constexpr int kSweepTokens = (DecodePlan::kRows * (DecodePlan::kRows + 1)) / 2;
+// One sweep emits as many tokens as its rounds have rows, and one token from the rejected round.
+constexpr int kSweepTokens = std::accumulate(std::begin(DecodePlan::kSizes), std::end(DecodePlan::kSizes), 1);
 constexpr int kMargin = 2 * (kMaxDraftTokens + 1);  // keeps drafts available at the end of the recording
 
 double ms_since(std::int64_t begin_ns) { return static_cast<double>(steady_ns() - begin_ns) * 1e-6; }
@@ -30,7 +31,7 @@ std::int64_t context_of(const DecodePlan& plan) {
     variants += 1 + (plan.fixed ? static_cast<std::int64_t>(schedule.size()) : 0);
   }
   const std::int64_t cycle =
-      plan.tokens + kSweeps * (kSweepTokens + DecodePlan::kRows) + variants * (plan.tokens + kMaxDraftTokens);
+      plan.tokens + 2 * kSweeps * kSweepTokens + variants * (plan.tokens + kMaxDraftTokens);
   return plan.prompt_tokens + kWarmUpRounds + plan.cycles * cycle + plan.tokens + 8 * kMargin;
 }
 
@@ -55,15 +56,14 @@ Result<std::unique_ptr<DecodeBench>> DecodeBench::make(const MeasuredModel& load
   options.context = context_of(plan);
   FT_ASSIGN(bench->decoder_, Decoder::make(loaded.backend, loaded.model, options));
   bench->pack_ms_ = ms_since(begin);
-  Drafter* head = bench->decoder_->drafter(DrafterKind::kMtp);
-  bench->headed_right_ = SyntheticDrafter(head, always(1), plan.seed);
+  if (const Drafter* network = bench->decoder_->network_drafter()) bench->figures_.network = network->name();
+  bench->headed_right_ = bench->drafting(always(1), plan.seed);
   for (const auto& schedule : plan.schedules) {
     const int deepest = plan.fixed ? static_cast<int>(schedule.size()) : 0;
     for (int depth = 0; depth <= deepest; ++depth) {
       const int fixed = depth == 0 ? -1 : depth;  // auto first
-      bench->variants_.push_back(std::make_unique<Variant>(
-          Variant{bench->figures_.forced.size(), SyntheticDrafter(head, schedule, plan.seed + 1),
-                  DepthPolicy(fixed)}));
+      bench->variants_.push_back(std::make_unique<Variant>(Variant{
+          bench->figures_.forced.size(), bench->drafting(schedule, plan.seed + 1), DepthPolicy(fixed)}));
       bench->figures_.forced.push_back({schedule, fixed, {}, {}, 0, 0, 0});
     }
   }
@@ -86,6 +86,13 @@ Status DecodeBench::run(const std::function<bool(int, int)>& progress) {
 
 Status DecodeBench::tick() {
   return progress_(++done_, pieces_) ? Status() : Error{Code::kCancelled, "stopped"};
+}
+
+SyntheticDrafter DecodeBench::drafting(std::vector<double> schedule, std::uint64_t seed) const {
+  Drafter* const network = decoder_->network_drafter();
+  SyntheticDrafter drafter(network, std::move(schedule), seed);
+  if (network != nullptr) drafter.set_number(network->number());  // its passes cost what the network's do
+  return drafter;
 }
 
 /// A sequence with its prompt; the prompt time counts only without a drafter.
@@ -123,8 +130,9 @@ Status DecodeBench::prompts() {
     FT_TRY(tick());
   }
   if (plan_.plain) return {};
-  const bool has_head = decoder_->drafter(DrafterKind::kMtp) != nullptr;
-  FT_ASSIGN(headed_, open(&headed_right_, has_head ? DrafterKind::kMtp : DrafterKind::kNone));
+  const Drafter* network = decoder_->network_drafter();
+  FT_ASSIGN(headed_,
+            open(&headed_right_, network != nullptr ? DrafterKind(network->name()) : DrafterKind::kNone));
   FT_TRY(tick());
   if (loaded_.tokenizer == nullptr) return {};
   for (Slot* slot : {plain_.get(), headed_.get()}) {
@@ -178,7 +186,7 @@ Result<double> DecodeBench::timed_plain(int tokens) {
   for (int i = 0; i < tokens; ++i) {
     const Timed timed = round(*plain_);
     if (timed.emitted == 0) return plain_->error;
-    decoder_->costs().observe(1, 0, timed.ms);
+    decoder_->observe(timed.shape, timed.ms);
     ms += timed.ms;
   }
   return ms;
@@ -204,19 +212,19 @@ Status DecodeBench::plain_chunks() {
 }
 
 Status DecodeBench::round_costs() {
-  const bool has_head = decoder_->drafter(DrafterKind::kMtp) != nullptr;
+  const bool has_network = decoder_->network_drafter() != nullptr;
   for (int sweep = 0; sweep < plan_.cycles * kSweeps; ++sweep) {
     FT_TRY(lead(*free_, kSweepTokens + kMargin));
-    if (has_head) FT_TRY(lead(*headed_, kSweepTokens + kMargin));
+    if (has_network) FT_TRY(lead(*headed_, kSweepTokens + kMargin));
     std::vector<double> plain;
     std::array<double, DecodePlan::kRows + 1> free{}, headed{};
-    for (int rows = 2; rows <= DecodePlan::kRows; ++rows) {
+    for (const int rows : DecodePlan::kSizes) {
       const auto at = static_cast<std::size_t>(rows);
       plain.push_back(round(*plain_).ms);
       if (const Timed timed = round_at(*free_, free_right_, rows - 1); timed.shape.rows == rows) {
         free[at] = timed.ms;
       }
-      if (!has_head) continue;
+      if (!has_network) continue;
       plain.push_back(round(*plain_).ms);
       if (const Timed timed = round_at(*headed_, headed_right_, rows - 1); timed.shape.rows == rows) {
         headed[at] = timed.ms;
@@ -227,9 +235,10 @@ Status DecodeBench::round_costs() {
     const double step = quantile(plain, 0.5);
     figures_.rejected_cost.push_back(rejected.ms / step);
     figures_.round_cost[1].push_back(1);
-    for (std::size_t rows = 2; rows <= DecodePlan::kRows; ++rows) {
-      if (free[rows] > 0) figures_.round_cost[rows].push_back(free[rows] / step);
-      if (headed[rows] > 0) figures_.drafted_cost[rows].push_back(headed[rows] / step);
+    for (const int rows : DecodePlan::kSizes) {
+      const auto at = static_cast<std::size_t>(rows);
+      if (free[at] > 0) figures_.round_cost[at].push_back(free[at] / step);
+      if (headed[at] > 0) figures_.drafted_cost[at].push_back(headed[at] / step);
     }
     if (sweep % kSweeps == 0) FT_TRY(tick());
   }
@@ -264,7 +273,7 @@ Status DecodeBench::compare(Variant& variant, bool plain_first) {
   while (emitted < plan_.tokens) {
     const Timed timed = round(*headed_);
     if (timed.emitted == 0) return headed_->error;
-    decoder_->costs().observe(timed.shape.rows, timed.shape.draft_steps, timed.ms);
+    decoder_->observe(timed.shape, timed.ms);
     ms += timed.ms, host_ms += timed.host_ms;
     emitted += timed.emitted, rounds += 1;
     result.drafted += timed.shape.deepest;

@@ -1,6 +1,7 @@
-// The cost of decoding with a model, without a real prompt: plain steps, prompt chunks, rounds of 1 to 8 rows
-// with and without MTP drafts, and answers at a given acceptance. Three sequences share one prompt: one
-// decodes plainly and records the answer, two verify it. Every figure compares neighbours in time: a plain
+// The cost of decoding with a model, without a real prompt: plain steps, prompt chunks, rounds of 1 to 16
+// rows with and without the drafts of a network, and answers at a given acceptance. The network is the
+// drafter that was loaded from a folder, else the MTP head. Three sequences share one prompt: one decodes
+// plainly and records the answer, two verify it. Every figure compares neighbours in time: a plain
 // step next to each round, a plain chunk next to each drafted chunk. The caller's thread is the engine
 // thread. A run takes seconds to minutes.
 #pragma once
@@ -21,7 +22,8 @@
 namespace ft {
 
 struct DecodePlan {
-  static constexpr int kRows = 8;  // rows of the largest round
+  static constexpr int kRows = kMaxDraftTokens + 1;  // of the largest round
+  static constexpr int kSizes[] = {2, 3, 4, 5, 6, 7, 8, 12, kRows};
   int prompt_tokens = 512;
   int prompts = 3;
   int cycles = 5;                              // every figure is the median over them
@@ -49,6 +51,7 @@ struct DecodeFigures {
   std::vector<double> plain_per_second, limit_shares, prompt_per_second;
   /// By rows, in units of plain steps.
   std::array<std::vector<double>, DecodePlan::kRows + 1> round_cost, drafted_cost;
+  std::string network;                       // whose drafts those are; empty: the model has none
   std::vector<double> rejected_cost;         // cost of four rows whose drafts are all rejected
   std::vector<double> host_us, host_shares;  // time of a round outside the backend
   std::vector<ForcedResult> forced;
@@ -78,6 +81,8 @@ class DecodeBench {
     DepthPolicy policy;
   };
   DecodeBench(const MeasuredModel& loaded, const StepWatch& watch, const DecodePlan& plan);
+  /// Drafts at this acceptance, with the work of the network.
+  SyntheticDrafter drafting(std::vector<double> schedule, std::uint64_t seed) const;
   Result<std::unique_ptr<Slot>> open(Drafter* drafter, DrafterKind kind);
   Status prompts();
   Status plain_chunks();

@@ -31,10 +31,14 @@ std::string schedule_text(const std::vector<double>& schedule) {
 std::string depth_text(int depth) { return depth < 0 ? "auto" : std::to_string(depth); }
 
 std::string cost_rows(const DecodeFigures& figures) {
-  std::vector<std::vector<std::string>> rows = {{"rows"}, {"round cost"}, {"with MTP drafts"}};
+  std::vector<std::vector<std::string>> rows = {
+      {"rows"}, {"round cost"}, {fmt::format("with {} drafts", figures.network)}};
+  if (figures.network.empty()) rows.pop_back();
   for (std::size_t n = 1; n <= DecodePlan::kRows; ++n) {
+    if (figures.round_cost[n].empty()) continue;
     rows[0].push_back(std::to_string(n));
     rows[1].push_back(fmt::format("{:.2f}", median(figures.round_cost[n])));
+    if (figures.network.empty()) continue;
     const auto& drafted = figures.drafted_cost[n];
     rows[2].push_back(drafted.empty() ? "" : fmt::format("{:.2f}", median(drafted)));
   }
@@ -87,8 +91,9 @@ Json costs_json(const std::array<std::vector<double>, DecodePlan::kRows + 1>& co
 }  // namespace
 
 std::string table_title(const ProfileTable& table) {
-  return fmt::format("{}, {} row{}, {} steps", table.executable == 0 ? "model" : "MTP head", table.rows,
-                     table.rows == 1 ? "" : "s", table.steps);
+  const std::string program =
+      table.executable == 0 ? "model" : fmt::format("program {} of the drafters", table.executable);
+  return fmt::format("{}, {} row{}, {} steps", program, table.rows, table.rows == 1 ? "" : "s", table.steps);
 }
 
 std::string decode_text(const DecodeReport& report) {
@@ -148,6 +153,7 @@ std::string decode_json(const DecodeReport& report) {
             {"limit_share", rounded(median(figures.limit_shares))},
             {"prompt_tokens", report.prompt_tokens},
             {"prompt_tokens_per_second", rounded(median(figures.prompt_per_second))},
+            {"network", figures.network},
             {"round_cost", costs_json(figures.round_cost)},
             {"round_cost_drafting", costs_json(figures.drafted_cost)},
             {"rejected_cost_4", rounded(median(figures.rejected_cost))},

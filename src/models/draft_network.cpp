@@ -7,6 +7,7 @@
 #include "models/assistant/format.h"
 #include "models/dflash/format.h"
 #include "models/eagle3/format.h"
+#include "models/synthetic/model.h"
 #include "models/weight_source.h"
 
 namespace ft {
@@ -20,7 +21,9 @@ Error of_drafter(const DraftFolder& folder, const Error& error) {
 constexpr DraftFormat kWholeModel = {"model", nullptr, nullptr, nullptr};
 
 Result<OpenedDrafter> open(const DraftFolder& folder, const DraftFormat& format, const ModelFacts& target) {
-  FT_ASSIGN(const format::ConfigFiles files, format::ConfigFiles::read(folder.directory));
+  FT_ASSIGN(const format::ConfigFiles files,
+            is_synth_name(folder.directory) ? synth_draft_config(folder.directory, format.synthetic, target)
+                                            : format::ConfigFiles::read(folder.directory));
   OpenedDrafter drafter;
   drafter.folder = folder;
   drafter.format = &format;
@@ -59,7 +62,10 @@ Result<DraftNetwork> build(const OpenedDrafter& drafter, const Model& target) {
   network.name = drafter.folder.name;
   network.directory = drafter.folder.directory;
   network.captures = drafter.config->captures;
-  FT_ASSIGN(format::Checkpoint checkpoint, format::Checkpoint::open(network.directory));
+  FT_ASSIGN(format::Checkpoint checkpoint,
+            is_synth_name(network.directory)
+                ? make_synth_draft(network.directory, *drafter.format->synthetic, target.facts)
+                : format::Checkpoint::open(network.directory));
   network.checkpoint = std::make_unique<format::Checkpoint>(std::move(checkpoint));
   network.captured_width = static_cast<int>(network.captures.layers.size()) * target.facts.width;
   FT_ASSIGN(WeightSource source,

@@ -1,7 +1,8 @@
 // Loads drafters that are stored in a separate folder. Each format is a row of the table in draft_network.cpp
 // and a folder here. The config is read before the target is built, because the target must capture the
 // layers that it names; the network is built after it, because it may share the target's embedding and LM
-// head. Errors begin with "drafter NAME:" and end with the next step.
+// head. A folder may also be a name of models/synthetic/draft.h. Errors begin with "drafter NAME:" and end
+// with the next step.
 #pragma once
 
 #include <memory>
@@ -11,6 +12,7 @@
 
 #include "models/family.h"
 #include "models/model.h"
+#include "models/synthetic/draft.h"
 
 namespace ft {
 
@@ -28,6 +30,7 @@ struct DraftFormat {
   Result<std::unique_ptr<DraftConfig>> (*read_config)(const format::ConfigFiles&, const ModelFacts& target);
   /// Fills programs, widths and blocks; after an error they are undefined. The target is built first.
   Status (*build)(DraftNetwork&, const DraftConfig&, WeightSource&, const Model& target);
+  const SyntheticDraft* synthetic = nullptr;  // null: there is none
 };
 
 std::span<const DraftFormat* const> draft_formats();

@@ -14,12 +14,15 @@ class Allocation : public testing::TestWithParam<const char*> {};
 
 /// Depths that are chosen, penalties, tokens that were not seen before, several blocks of keys and values.
 TEST_P(Allocation, ARoundAllocatesNothingAfterWarmUp) {
-  const DrafterKind kind = *DrafterKind::parse(GetParam());
+  const std::string_view design = GetParam();
+  const bool walks = design == "dflash2" || design == "dspark";
+  const DrafterKind kind = walks ? DrafterKind::kDflash : *DrafterKind::parse(design);
   constexpr int kWarmUp = 12, kRounds = 40;
   ToyOptions toy;
   constexpr DrafterKind kFolders[] = {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kAssistant,
                                       DrafterKind::kModel};
   toy.folders = std::ranges::find(kFolders, kind) != std::end(kFolders);
+  toy.walks = walks, toy.anchor = design == "dspark";
   ToyDecoder decoder(std::move(*make_backend({.name = "cpu", .threads = 1})), 2, toy, 1024);
   std::vector<std::unique_ptr<Slot>> slots;
   for (int i = 0; i < 2; ++i) {
@@ -48,8 +51,8 @@ TEST_P(Allocation, ARoundAllocatesNothingAfterWarmUp) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Drafters, Allocation,
-                         testing::Values("none", "mtp", "lookup", "auto", "eagle3", "dflash", "assistant",
-                                         "model"),
+                         testing::Values("none", "mtp", "lookup", "auto", "eagle3", "dflash", "dflash2",
+                                         "dspark", "assistant", "model"),
                          [](const auto& param) { return std::string(param.param); });
 
 }  // namespace

@@ -165,6 +165,9 @@ void Assembly::release_unused() const {
 }
 
 Drafter* Assembly::network_drafter() const {
+  if (!model_.drafters.empty()) {
+    if (Drafter* loaded = drafter(DrafterKind(model_.drafters.front().name))) return loaded;
+  }
   for (const auto& drafter : drafters_) {
     if (drafter->draft_cost(1) > 0) return drafter.get();
   }

@@ -64,7 +64,7 @@ class Assembly {
   std::span<const std::unique_ptr<Drafter>> drafters() const { return drafters_; }
   /// The one with this number, the set of all included; null: there is none.
   Drafter* drafter_number(int number) const;
-  /// The first one that has a network; null: none has.
+  /// The first one that was loaded from a folder, else the first that has a network; null: none has.
   Drafter* network_drafter() const;
   /// Why `kind` cannot be had, empty if it can.
   std::string drafter_problem(DrafterKind kind) const;

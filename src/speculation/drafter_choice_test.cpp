@@ -257,6 +257,24 @@ TEST(DrafterChoice, NeverFallsBelowPlainDecodingWhereNoDraftIsRight) {
   }
 }
 
+/// A chain of passes at the published cost of Gemma's assistant, and at that of a slow one; rows of a GPU and
+/// of processors. On JSON others run it at half the speed of plain decoding.
+TEST(AssistantChoice, IsNeverBelowPlainDecodingWhereItsDraftsAreWrong) {
+  for (const double pass : {0.04, 0.055, 0.15}) {
+    for (const double row : {0.02, 0.3}) {
+      const CostModel costs = costs_of(row, pass);
+      for (const double right : {0.0, 0.05, 0.1, 0.2}) {
+        for (const int length : {60, 400, 1600}) {
+          Simulation text(costs, {{{right, 0, 0}}}, length, 6400 / length);
+          EXPECT_GE(text.run(kEach[0]).value(), 0.98) << right << ", " << length << " tokens, row " << row;
+        }
+        Simulation turns(costs, {{{0.75, 0, 0}}, {{right, 0, 0}}}, 3200, 4);
+        EXPECT_GE(turns.run(kEach[0]).value(), 0.98) << "JSON after prose, row " << row << " pass " << pass;
+      }
+    }
+  }
+}
+
 /// A policy that stopped after one wrong block would draft a third of these tokens in a round.
 TEST(BlockDrafter, DraftsNearlyAsManyTokensARoundAsTheBestFixedDepth) {
   for (const CostModel& costs :

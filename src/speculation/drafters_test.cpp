@@ -10,10 +10,13 @@
 namespace ft::test::drafters_test {
 namespace {
 
-/// `walks`: the block drafter is like DFlash2.
-ToyOptions with_folders(bool walks = false) {
+enum class Design { kDflash, kDflash2, kDspark };  // of the block drafter
+constexpr Design kDesigns[] = {Design::kDflash, Design::kDflash2, Design::kDspark};
+
+ToyOptions with_folders(Design design = Design::kDflash) {
   ToyOptions options;
-  options.folders = true, options.walks = walks;
+  options.folders = true;
+  options.walks = design != Design::kDflash, options.anchor = design == Design::kDspark;
   return options;
 }
 
@@ -45,8 +48,8 @@ class FolderDrafters : public testing::TestWithParam<bool> {
     return GetParam() ? make_late_backend(make_ref_backend(), report_) : make_ref_backend();
   }
   /// One slot for each drafter.
-  void expect_batch(bool walks) {
-    ToyDecoder decoder(backend(), kKindCount, with_folders(walks));
+  void expect_batch(Design design) {
+    ToyDecoder decoder(backend(), kKindCount, with_folders(design));
     std::vector<std::vector<std::int32_t>> plain;
     for (unsigned i = 0; i < kKindCount; ++i) {
       plain.push_back(decoder.answer(prompt(i, 40 + static_cast<int>(9 * i)), options_of(i, 4)));
@@ -72,13 +75,16 @@ class FolderDrafters : public testing::TestWithParam<bool> {
 };
 
 TEST_P(FolderDrafters, ChangeNoTokenAtAnyDepth) {
-  ToyDecoder with_block(backend(), 1, with_folders()), with_walk(backend(), 1, with_folders(true));
+  ToyDecoder with_block(backend(), 1, with_folders()),
+      with_walk(backend(), 1, with_folders(Design::kDflash2)),
+      from_anchor(backend(), 1, with_folders(Design::kDspark));
   std::int64_t drafted = 0, accepted = 0;
-  for (unsigned i = 0; i < kKindCount + 2; ++i) {  // the last two: DFlash2 and drafters that change with it
-    ToyDecoder& decoder = i < kKindCount ? with_block : with_walk;
-    const DrafterKind kind = i < kKindCount    ? kKinds[i]
-                             : i == kKindCount ? DrafterKind::kDflash
-                                               : kRoundRobin;
+  // The last four: DFlash2 and DSpark, and drafters that change with each.
+  for (unsigned i = 0; i < kKindCount + 4; ++i) {
+    ToyDecoder& decoder = i < kKindCount ? with_block : i < kKindCount + 2 ? with_walk : from_anchor;
+    const DrafterKind kind = i < kKindCount              ? kKinds[i]
+                             : (i - kKindCount) % 2 == 0 ? DrafterKind::kDflash
+                                                         : kRoundRobin;
     for (const int depth : {1, 3, kMaxDraftTokens, -1}) {
       for (const bool penalties : {false, true}) {
         const auto seed = static_cast<unsigned>(depth + 2);
@@ -97,7 +103,7 @@ TEST_P(FolderDrafters, ChangeNoTokenAtAnyDepth) {
 }
 
 TEST_P(FolderDrafters, ChangeNoTokenOfABatchOfDifferentDrafters) {
-  for (const bool walks : {false, true}) expect_batch(walks);
+  for (const Design design : kDesigns) expect_batch(design);
 }
 
 /// The rows that a block leaves hold what lookup finds after its drafts.
@@ -148,13 +154,14 @@ TEST(ModelDrafter, OfTheTargetItselfIsAlwaysRight) {
   }
 }
 
-/// All of them, DFlash2 too, have observed the rows of the first.
+/// All of them, each design of the block drafter too, have observed the rows of the first.
 TEST(FolderDraftersMemory, ASnapshotDraftsAsTheSequenceThatItWasTakenFrom) {
-  constexpr DrafterKind kAll[] = {DrafterKind::kEagle3, DrafterKind::kDflash, DrafterKind::kModel,
-                                  DrafterKind::kAuto, DrafterKind::kDflash};
-  for (const DrafterKind& kind : kAll) {
-    const bool walks = &kind == std::end(kAll) - 1;
-    ToyDecoder decoder(make_ref_backend(), 2, with_folders(walks), 256, 1 << 22);
+  constexpr std::pair<DrafterKind, Design> kAll[] = {
+      {DrafterKind::kEagle3, Design::kDflash},  {DrafterKind::kModel, Design::kDflash},
+      {DrafterKind::kAuto, Design::kDflash},    {DrafterKind::kDflash, Design::kDflash},
+      {DrafterKind::kDflash, Design::kDflash2}, {DrafterKind::kDflash, Design::kDspark}};
+  for (const auto& [kind, design] : kAll) {
+    ToyDecoder decoder(make_ref_backend(), 2, with_folders(design), 256, 1 << 22);
     const SlotOptions options = options_of(1, 3);
     const auto cold = decoder.open(prompt(5, 80), options, kind);
     const Snapshot snapshot = std::move(*decoder->snapshot(*cold));
@@ -170,6 +177,24 @@ TEST(FolderDraftersMemory, ASnapshotDraftsAsTheSequenceThatItWasTakenFrom) {
     decoder->close(*warm);
     decoder->close(*cold);
   }
+}
+
+/// The assistant keeps one row of the target and no memory: it drafts from the second round on.
+TEST(FolderDraftersMemory, AnAssistantDraftsAfterTheFirstRoundOfASnapshot) {
+  ToyDecoder decoder(make_ref_backend(), 2, with_folders(), 256, 1 << 22);
+  const SlotOptions options = options_of(1, 3);
+  const auto cold = decoder.open(prompt(5, 80), options, DrafterKind::kAssistant);
+  const Snapshot snapshot = std::move(*decoder->snapshot(*cold));
+  decoder.finish(*cold);
+  const auto plain = ToyDecoder::output(*cold);
+  decoder->close(*cold);
+  const auto warm = std::move(
+      *decoder->open(prompt(5, 80), options, DrafterKind::kAssistant, {&snapshot, snapshot.high()}));
+  while (!warm->prefilled()) ASSERT_TRUE(decoder->prefill(*warm, 64).ok());
+  decoder.finish(*warm);
+  EXPECT_EQ(ToyDecoder::output(*warm), plain);
+  EXPECT_GT(warm->report.drafted, 0);
+  decoder->close(*warm);
 }
 
 TEST(RecallDrafterRounds, AnAnswerThatWasGivenBeforeIsDraftedFromMemoryForItsUserOnly) {
@@ -235,10 +260,13 @@ TEST(FolderDraftersFailure, CostsOnlyDraftsWhereverADrafterThrows) {
   options.max_tokens = 10;
   const auto plain = whole.answer(prompt(3, 20), options);
   int failed = 0;
-  for (const DrafterKind kind : kKinds) {
+  std::vector<std::pair<DrafterKind, Design>> all = {{DrafterKind::kDflash, Design::kDflash2},
+                                                     {DrafterKind::kDflash, Design::kDspark}};
+  for (const DrafterKind kind : kKinds) all.emplace_back(kind, Design::kDflash);
+  for (const auto& [kind, design] : all) {
     for (int at = 1;; ++at) {
       Fault fault;
-      ToyDecoder decoder(std::make_unique<FaultyBackend>(fault), 1, with_folders());
+      ToyDecoder decoder(std::make_unique<FaultyBackend>(fault), 1, with_folders(design));
       const auto slot = decoder.open(prompt(3, 20), options, kind);
       fault.runs = 0;
       fault.fail_at = at;

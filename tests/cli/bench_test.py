@@ -61,8 +61,10 @@ class Bench(cli_test.CliTest):
         for key in ("backend", "threads", "read_bandwidth_gb_s", "bytes_per_token", "plain_tokens_per_second",
                     "limit_share", "prompt_tokens_per_second", "host_us_per_round", "packed_bytes", "load_ms"):
             self.assertTrue(report[key], key)
-        self.assertEqual(list(report["round_cost"]), [str(rows) for rows in range(1, 9)])
-        self.assertEqual(list(report["round_cost_drafting"]), [str(rows) for rows in range(2, 9)])
+        sizes = [str(rows) for rows in (1, 2, 3, 4, 5, 6, 7, 8, 12, 16)]
+        self.assertEqual(list(report["round_cost"]), sizes)
+        self.assertEqual(list(report["round_cost_drafting"]), sizes[1:])
+        self.assertEqual(report["network"], "mtp")
         self.assertEqual([result["depth"] for result in report["forced"]], ["auto", 1, 2])
         deepest = report["forced"][2]  # every draft is right, except those after the end of the answer
         self.assertEqual(deepest["emitted"], deepest["drafted"] + deepest["rounds"])
@@ -74,6 +76,20 @@ class Bench(cli_test.CliTest):
         self.assertIn(("head", 1), tables)
         events = json.loads(trace.read_text())["traceEvents"]
         self.assertEqual({event["ph"] for event in events}, {"X"})
+
+    def test_bench_decode_times_the_drafts_of_a_loaded_drafter(self):
+        command = ("bench", "decode", "--quick", "--model", "synth:tiny?layers=4&vocabulary=512", "--drafter",
+                   "dflash=synth:dflash2?bits=4", "--forced-acceptance", "1,1,1,1,1,1,1", "--fixed", "--threads", "1")
+        report = self.expect_json(0, *command)
+        self.assertEqual(report["network"], "dflash")
+        self.assertEqual(list(report["round_cost_drafting"]), [str(rows) for rows in range(2, 9)], "a block of 8")
+        self.assertEqual([result["depth"] for result in report["forced"]], ["auto", 1, 2, 3, 4, 5, 6, 7])
+        block = report["forced"][7]
+        self.assertEqual(block["drafted"], 7 * block["rounds"])
+        self.assertEqual(block["emitted"], 8 * block["rounds"])
+        self.assertIn(b"with dflash drafts", self.expect(0, *command).stdout)
+        self.assertIn("expected synth:dflash2", self.expect(1, *command[:5], "--drafter", "dflash=synth:dflash3")
+                      .stderr.decode())
 
     def test_bench_decode_measures_several_numbers_of_threads(self):
         page = self.folder / "threads.html"

@@ -248,6 +248,16 @@ class Comparison(DraftersTest):
         self.assertIn(b"accepted by position", self.expect(0, *command).stdout)
 
 
+    def test_bench_drafters_knows_blocks_that_walk(self):
+        odd = GOLDEN / "gemma4" / "odd"
+        for name, write in (("dflash2", write_dflash2), ("dspark", write_dspark)):
+            report = self.expect_json(0, "bench", "--drafters", "--pairs", "1", "--temperature", "0", "--prompt-ids",
+                                      "5,6,7,8", "-n", "12", "--depth", "3", "--model", str(odd), "--drafter",
+                                      "dflash=" + write(self.folder / name, odd))
+            by = {one["drafter"]: one for one in report["drafters"]}
+            self.assertTrue(all(one["identical"] for one in by.values()))
+            self.assertGreater(by["dflash"]["by_drafter"]["dflash"]["drafted"], 0)
+
     def test_bench_drafters_knows_an_assistant(self):
         odd = GOLDEN / "gemma4" / "odd"
         report = self.expect_json(0, "bench", "--drafters", "--pairs", "1", "--temperature", "0", "--prompt-ids",
@@ -281,6 +291,17 @@ class Refused(DraftersTest):
             drafter = write(self.folder / name, odd)
             self.expect_error(1, "use the drafter of this target", "run", "-p", "x", "-n", "2", "--drafter",
                               f"{name}={drafter}")
+
+    def test_what_the_kernels_for_apple_gpus_lack(self):
+        for kind, write, lacks in (("dflash", write_dflash2, "a local convolution"),
+                                   ("dflash", write_dspark, "a walk over candidates"),
+                                   ("assistant", write_assistant, "logits by cluster")):
+            odd = GOLDEN / "gemma4" / "odd"
+            more = {"clusters": 9} if kind == "assistant" else {}
+            folder = write(self.folder / lacks.replace(" ", "_"), odd, **more)
+            self.expect_error(1, f"drafter {kind}: metal-twin backend: the model has {lacks}; use --backend cpu",
+                              "verify", "--backend", "metal-twin", "--model", str(odd), "--drafter",
+                              f"{kind}={folder}")
 
     def test_a_folder_that_is_no_drafter(self):
         self.expect_error(1, "nothing-here", "run", "-p", "x", "-n", "2", "--drafter",

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <fmt/format.h>
 #include <functional>
+#include <map>
 
 #include "base/machine_facts.h"
 #include "base/replace_file.h"
@@ -75,20 +76,24 @@ DecodePlan plan_of(const BenchDecodeOptions& options) {
   return plan;
 }
 
-/// The tables shown: a few round sizes and the largest prompt chunk of the model, and all of the MTP head; of
-/// several streams, rounds with as many rows for each.
+/// The tables shown: a few round sizes and the largest prompt chunk of the model, and the usual pass of each
+/// program of a drafter; of several streams, rounds with as many rows for each.
 std::vector<ProfileTable> shown(std::vector<ProfileTable> tables, int streams = 1) {
   int longest = 0;
+  std::map<int, std::int64_t> most_steps;  // by program
   for (const ProfileTable& table : tables) {
     if (table.executable == 0) longest = std::max(longest, table.rows);
+    std::int64_t& most = most_steps[table.executable];
+    most = std::max<std::int64_t>(most, table.steps);
   }
-  std::erase_if(tables, [longest, streams](const ProfileTable& table) {
+  std::erase_if(tables, [&](const ProfileTable& table) {
     constexpr int kMaxRowsEach = 4;  // the chunks of a prompt have more
     if (streams > 1 && table.executable != 0) return table.rows != streams;
     if (streams > 1) return table.rows % streams != 0 || table.rows > kMaxRowsEach * streams;
     const bool listed =
         std::find(std::begin(kShownRows), std::end(kShownRows), table.rows) != std::end(kShownRows);
-    return table.executable == 0 ? !listed && table.rows != longest : table.rows > 1;
+    return table.executable == 0 ? !listed && table.rows != longest
+                                 : table.steps < most_steps.at(table.executable);
   });
   return tables;
 }
@@ -216,6 +221,10 @@ void add_flags(FlagSet& flags, BenchDecodeOptions& options) {
   flags.add("tokens", "N", reads_int(options.plan.tokens, 1, 4096), "Tokens per cycle (default 32)");
   flags.add_list("forced-acceptance", "A,B,C", appends_schedule(options.plan.schedules),
                  "Acceptance probability of each draft position (repeatable; default .93,.86,.75 and 0,0,0)");
+  flags.add_list(
+      "drafter", "NAME=DIR", reads_draft_folder(options.model.drafters),
+      "Time the drafts of this drafter instead of the MTP head's; dflash=synth:dflash2?bits=4 is one of "
+      "random weights in the published shape");
   flags.add("streams", "N", reads_int(options.streams, 2, 128),
             "Measure N concurrent streams against one, plain and at the given acceptance");
   flags.add_switch("plain", options.plan.plain, "Measure prompts and plain decoding only");
@@ -250,6 +259,7 @@ Command bench_decode_command() {
       "  foretoken bench decode --forced-acceptance .9,.8,.7 --fixed --json > decode.json\n"
       "  foretoken bench decode --threads 1,2,4,8,16 --cycles 3 --html threads.html\n"
       "  foretoken bench decode --streams 8 --forced-acceptance .93,.86,.75\n"
+      "  foretoken bench decode --model synth:qwen3.5-27b --drafter dflash=synth:dflash2?bits=4\n"
       "  foretoken bench decode --quick --trace steps.json\n";
   add_flags(command.flags, *options);
   add_model_flags(command.flags, options->model, false);

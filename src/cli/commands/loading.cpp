@@ -94,7 +94,12 @@ PackProgress bar_on(Terminal& terminal) {
 Status check_backend(const Backend& backend, const Model& model, const DecoderOptions& options,
                      std::int64_t device_bytes = 0) {
   FT_TRY(backend.check_supported(model.target));
-  for (const Program* network : drafter_networks(model)) FT_TRY(backend.check_supported(*network));
+  for (const DrafterSpec* drafter : drafters_of(model)) {
+    const Program* network = drafter->network(model);
+    if (network == nullptr) continue;
+    if (const Status fits = backend.check_supported(*network); !fits.ok())
+      return Error{fits.error().code, fmt::format("drafter {}: {}", drafter->name, fits.error().message)};
+  }
   MemoryReport memory = memory_needed(backend, model, options);
   memory.limit = backend.limits(model.target.layout()).memory_bytes;
   if (memory.limit > 0 && device_bytes > 0) memory.limit = device_bytes;

@@ -227,6 +227,6 @@ constexpr Family kTensors = {"dflash", {}, kPrefixes, kBareNames, nullptr, nullp
 
 }  // namespace
 
-const DraftFormat kFormat = {"dflash", &kTensors, read, build};
+const DraftFormat kFormat = {"dflash", &kTensors, read, build, &kSynthetic};
 
 }  // namespace ft::dflash

@@ -8,5 +8,6 @@
 namespace ft::dflash {
 
 extern const DraftFormat kFormat;
+extern const SyntheticDraft kSynthetic;
 
 }  // namespace ft::dflash

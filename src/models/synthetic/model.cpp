@@ -6,8 +6,11 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "format/half.h"
+#include "models/synthetic/draft.h"
 #include "models/synthetic/pool.h"
 
 namespace ft {
@@ -127,18 +130,54 @@ class TensorMaker {
   SynthPool& pool_;
 };
 
-Result<format::Checkpoint> make_checkpoint(const std::string& name, const SynthOptions& options) {
+Result<format::Checkpoint> make_checkpoint(const std::string& name, const SynthOptions& options,
+                                           std::vector<SynthTensor> all) {
   auto pool = std::make_shared<SynthPool>(options.seed);
   TensorMaker maker(options, name + "/memory", *pool);
-  std::vector<SynthTensor> all = target_tensors(options.shape);
-  if (options.mtp) {
-    for (SynthTensor& tensor : head_tensors(options.shape)) all.push_back(std::move(tensor));
-  }
   // The largest one first, as the pool requires.
   std::ranges::stable_sort(all, std::greater<>(), [](const SynthTensor& t) { return t.rows * t.cols; });
   std::vector<TensorView> tensors;
   for (const SynthTensor& tensor : all) maker.add(tensor, tensors);
   return format::Checkpoint::of_memory(name, std::move(tensors), "mlx", std::move(pool));
+}
+
+/// The part of a name before its options.
+std::string_view shape_of(std::string_view name) {
+  name.remove_prefix(std::min(kPrefix.size(), name.size()));
+  return name.substr(0, name.find('?'));
+}
+
+/// Passes each key and value after the '?' on.
+template <class Read>
+Status read_options(std::string_view name, const Read& read) {
+  std::string_view rest = name.substr(std::min(name.find('?'), name.size()));
+  rest.remove_prefix(std::min<std::size_t>(1, rest.size()));
+  while (!rest.empty()) {
+    const std::string_view option = rest.substr(0, rest.find('&'));
+    const std::size_t equals = option.find('=');
+    if (equals == std::string_view::npos)
+      return wrong_tensor(name, fmt::format("expected key=value, found '{}'", option));
+    FT_TRY(read(option.substr(0, equals), option.substr(equals + 1)));
+    rest.remove_prefix(std::min(option.size() + 1, rest.size()));
+  }
+  return {};
+}
+
+/// The options of a drafter's name.
+Result<SynthOptions> read_draft_name(std::string_view name, const SyntheticDraft* draft) {
+  if (draft == nullptr || shape_of(name) != draft->name) {
+    const std::string others = draft == nullptr ? "this kind of drafter has no synthetic one; give a folder"
+                                                : fmt::format("expected synth:{}?bits=4", draft->name);
+    return Error{Code::kInvalid, fmt::format("{}: {}", name, others)};
+  }
+  SynthOptions options;
+  options.bits = 16, options.mtp = false;
+  FT_TRY(read_options(name, [&](std::string_view key, std::string_view text) -> Status {
+    if (key == "bits" || key == "group" || key == "seed") return read_option(name, key, text, options);
+    return Error{Code::kInvalid,
+                 fmt::format("{}: unknown key '{}'; the keys are bits, group, seed", name, key)};
+  }));
+  return options;
 }
 
 }  // namespace
@@ -147,22 +186,13 @@ bool is_synth_name(std::string_view name) { return name.starts_with(kPrefix); }
 
 Result<SynthOptions> read_synth_name(std::string_view name) {
   SynthOptions options;
-  std::string_view rest = name.substr(std::min(kPrefix.size(), name.size()));
-  const std::size_t question = std::min(rest.find('?'), rest.size());
-  Result<Shape> shape = find_shape(rest.substr(0, question));
+  Result<Shape> shape = find_shape(shape_of(name));
   if (!shape.ok()) return wrong_tensor(name, shape.error().message);
   options.shape = *shape;
   options.mtp = has_head(*shape);
-  rest.remove_prefix(std::min(question + 1, rest.size()));
-  while (!rest.empty()) {
-    const std::string_view option = rest.substr(0, rest.find('&'));
-    const std::size_t equals = option.find('=');
-    if (equals == std::string_view::npos) {
-      return wrong_tensor(name, fmt::format("expected key=value, found '{}'", option));
-    }
-    FT_TRY(read_option(name, option.substr(0, equals), option.substr(equals + 1), options));
-    rest.remove_prefix(std::min(option.size() + 1, rest.size()));
-  }
+  FT_TRY(read_options(name, [&](std::string_view key, std::string_view text) {
+    return read_option(name, key, text, options);
+  }));
   FT_TRY(check_groups(options));
   return options;
 }
@@ -170,8 +200,28 @@ Result<SynthOptions> read_synth_name(std::string_view name) {
 Result<Model> make_synth_model(const std::string& name, const LoadOptions& options) {
   FT_ASSIGN(const SynthOptions synth, read_synth_name(name));
   FT_ASSIGN(const format::ConfigFiles files, format::ConfigFiles::parse(config_json(synth), "", "", name));
-  FT_ASSIGN(format::Checkpoint checkpoint, make_checkpoint(name, synth));
+  std::vector<SynthTensor> tensors = target_tensors(synth.shape);
+  if (synth.mtp) {
+    for (SynthTensor& tensor : head_tensors(synth.shape)) tensors.push_back(std::move(tensor));
+  }
+  FT_ASSIGN(format::Checkpoint checkpoint, make_checkpoint(name, synth, std::move(tensors)));
   return make_model(name, files, std::move(checkpoint), options);
+}
+
+Result<format::ConfigFiles> synth_draft_config(const std::string& name, const SyntheticDraft* draft,
+                                               const ModelFacts& target) {
+  FT_ASSIGN(const SynthOptions options, read_draft_name(name, draft));
+  nlohmann::ordered_json config = draft->config(target);
+  add_quantisation(config, options);
+  return format::ConfigFiles::parse(write_json(config, 2), "", "", name);
+}
+
+Result<format::Checkpoint> make_synth_draft(const std::string& name, const SyntheticDraft& draft,
+                                            const ModelFacts& target) {
+  FT_ASSIGN(const SynthOptions options, read_draft_name(name, &draft));
+  std::vector<SynthTensor> tensors = draft.tensors(target);
+  FT_TRY(check_groups(tensors, options));
+  return make_checkpoint(name, options, std::move(tensors));
 }
 
 }  // namespace ft

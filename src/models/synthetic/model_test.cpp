@@ -89,6 +89,32 @@ TEST(SynthModel, TheSameNameIsTheSameModel) {
   EXPECT_TRUE(differs);
 }
 
+/// DFlash2 in the published shape, for a target of any width.
+TEST(SynthDraft, IsADflash2DrafterOfItsTarget) {
+  for (const char* bits : {"16", "8", "4", "mxfp4"}) {
+    const std::string drafter = fmt::format("synth:dflash2?bits={}", bits);
+    const Result<Model> model = make_synth_model(kSmall, {.drafters = {{"dflash", drafter}}});
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    const DraftNetwork& network = model->drafters.front();
+    EXPECT_EQ(network.design, "DFlash2");
+    EXPECT_EQ(network.most_drafts, 7);
+    EXPECT_EQ(network.captured_width, 4 * 320) << "one layer of it for each of the target's four";
+  }
+}
+
+TEST(SynthDraft, RefusesOtherNamesAndKeys) {
+  const auto refused = [](const char* kind, const char* name) {
+    const Result<Model> model = make_synth_model(kSmall, {.drafters = {{kind, name}}});
+    return model.ok() ? std::string("taken") : model.error().message;
+  };
+  EXPECT_NE(refused("dflash", "synth:dflash3").find("expected synth:dflash2?bits=4"), std::string::npos);
+  EXPECT_NE(refused("dflash", "synth:dflash2?layers=2").find("the keys are bits, group, seed"),
+            std::string::npos);
+  EXPECT_NE(refused("dflash", "synth:dflash2?bits=3").find("bits: expected one of"), std::string::npos);
+  EXPECT_NE(refused("dflash", "synth:dflash2?bits=4&group=128").find("does not divide"), std::string::npos);
+  EXPECT_NE(refused("eagle3", "synth:dflash2").find("give a folder"), std::string::npos);
+}
+
 TEST(SynthModel, LayersHaveWeightsOfTheirOwn) {
   const Result<Model> model = make_synth_model(kSmall, {});
   ASSERT_TRUE(model.ok()) << model.error().message;

@@ -111,14 +111,17 @@ float element(const SynthTensor& tensor, Random& random) {
   return static_cast<float>(deviation) * random.wake();
 }
 
+void add_quantisation(Json& config, const SynthOptions& options) {
+  if (options.bits >= 16) return;
+  config["quantization"] = Json{
+      {"group_size", group_of(options)}, {"bits", options.bits}, {"mode", quant_mode_name(options.mode)}};
+}
+
 std::string config_json(const SynthOptions& options) {
   const Shape& shape = options.shape;
   Json config = models_of(shape).config(shape, options.mtp);
   config["foretoken_synth"] = {{"shape", shape.name}, {"bits", options.bits}, {"seed", options.seed}};
-  if (options.bits < 16) {
-    config["quantization"] = Json{
-        {"group_size", group_of(options)}, {"bits", options.bits}, {"mode", quant_mode_name(options.mode)}};
-  }
+  add_quantisation(config, options);
   if (options.mtp) {
     config["mlx_lm_extra_tensors"] = Json{{"mtp_file", "mtp.safetensors"}};
     config["mtplx_mtp_contract"] = Json{{"base_hidden_variant", "post_norm"},
@@ -134,6 +137,10 @@ Status check_groups(const SynthOptions& options) {
     const std::vector<SynthTensor> head = head_tensors(options.shape);
     tensors.insert(tensors.end(), head.begin(), head.end());
   }
+  return check_groups(tensors, options);
+}
+
+Status check_groups(const std::vector<SynthTensor>& tensors, const SynthOptions& options) {
   const int group = group_of(options);
   for (const SynthTensor& tensor : tensors) {
     if (!quantised(tensor, options.bits) || tensor.cols % group == 0) continue;

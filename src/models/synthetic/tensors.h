@@ -43,6 +43,10 @@ std::uint8_t scale_byte(const SynthTensor& tensor, format::QuantMode mode);
 /// One element of a plain tensor.
 float element(const SynthTensor& tensor, Random& random);
 std::string config_json(const SynthOptions& options);
+/// Adds the key `quantization` for quantised weights.
+void add_quantisation(nlohmann::ordered_json& config, const SynthOptions& options);
+/// Whether each quantised matrix has whole groups.
 Status check_groups(const SynthOptions& options);
+Status check_groups(const std::vector<SynthTensor>& tensors, const SynthOptions& options);
 
 }  // namespace ft
