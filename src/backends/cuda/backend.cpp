@@ -35,7 +35,9 @@ class CudaBackend final : public Backend {
                        static_cast<double>(device_->total_bytes()) * 1e-9, facts.driver, choices());
   }
   // Integer sums and IEEE operations in a written order: no GPU has other bits than the next.
-  std::string arithmetic() const override { return "cuda, " + choices() + ", eight slices, heads in warps"; }
+  std::string arithmetic() const override {
+    return "cuda, " + choices() + ", eight slices, codes of 16, heads in warps";
+  }
   Limits limits(const StateLayout& layout) const override {
     const StatePlan plan(layout, kv_bits_);
     return {.block_bytes = plan.block_bytes,
