@@ -74,7 +74,7 @@ void Walker::score(std::span<const float> logits, std::span<const std::int32_t> 
 void Walker::candidates(std::span<const float> logits, std::span<const std::int32_t> ids,
                         std::span<const std::uint32_t> mask, const float* factors, std::int32_t predecessor,
                         WalkCandidates& out) const {
-  WalkScratch scratch;
+  thread_local WalkScratch scratch;  // a round must not allocate
   choose(logits, ids, mask, scratch.columns);
   score(logits, ids, factors, predecessor, scratch, out);
 }

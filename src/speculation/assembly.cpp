@@ -78,10 +78,13 @@ Status Assembly::build_drafters(int step_rows, int blocks_each) {
     context.blocks = options_.slots * blocks_each + room_.draft_blocks + 1;  // one while forking
     context.memories = room_.snapshots + 1;
     context.recall_bytes = options_.recall_bytes;
-    FT_ASSIGN(std::unique_ptr<Drafter> drafter, spec->open(context));
-    if (!drafter) continue;  // these options leave it out
-    drafter->set_number(static_cast<int>(drafters_.size()));
-    drafters_.push_back(std::move(drafter));
+    Result<std::unique_ptr<Drafter>> drafter = spec->open(context);
+    if (!drafter.ok() && drafter.error().code == Code::kUnsupported)  // the backend says "the model"
+      return Error{Code::kUnsupported, fmt::format("drafter {}: {}", spec->name, drafter.error().message)};
+    if (!drafter.ok()) return drafter.error();
+    if (!*drafter) continue;  // these options leave it out
+    (*drafter)->set_number(static_cast<int>(drafters_.size()));
+    drafters_.push_back(std::move(*drafter));
   }
   if (drafters_.size() > 1) {
     std::vector<Drafter*> members;

@@ -1,5 +1,5 @@
-// The depth of a block drafter, by simulated costs and acceptance: blocks of up to 15 drafts, rows 9 to 16 that
-// cost more than the first, long contexts.
+// The depth of a block drafter, by simulated costs and acceptance: blocks of up to 15 drafts, rows 9 to 16
+// that cost more than the first, long contexts.
 #include <algorithm>
 #include <array>
 #include <gtest/gtest.h>
