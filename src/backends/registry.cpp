@@ -103,9 +103,7 @@ Result<std::vector<std::string>> division_lines(const BackendOptions& options) {
   return split::division_lines(options, make_backend);
 }
 
-BackendSettings without_division(const BackendSettings& settings) {
-  return split::undivided(settings);
-}
+BackendSettings without_division(const BackendSettings& settings) { return split::undivided(settings); }
 
 const char* gpu_backend() {
 #ifdef __APPLE__

@@ -15,9 +15,9 @@ namespace {
 /// Floats to float16, on several threads if there are many.
 void narrow(std::span<const float> from, std::uint16_t* to) {
   constexpr std::size_t kEach = std::size_t{1} << 18;
-  constexpr std::size_t kMostThreads = 8;
-  const std::size_t threads =
-      std::clamp<std::size_t>(from.size() / kEach, 1, std::min<std::size_t>(kMostThreads, usable_cores().size()));
+  constexpr std::size_t kMaxThreads = 8;
+  const std::size_t threads = std::clamp<std::size_t>(
+      from.size() / kEach, 1, std::min<std::size_t>(kMaxThreads, usable_cores().size()));
   const auto part = [&](std::size_t number) {
     const std::size_t first = from.size() * number / threads, end = from.size() * (number + 1) / threads;
     for (std::size_t i = first; i < end; ++i) to[i] = finite_half(from[i]);
@@ -138,7 +138,7 @@ Status TextReader::step(std::span<Reading> group) {
 }
 
 void TextReader::keep(const Captured& captured, std::span<Reading> group,
-                      std::vector<std::uint16_t> Document::*part) {
+                      std::vector<std::uint16_t> Document::* part) {
   const auto width = static_cast<std::size_t>(captured.rows->width());
   std::size_t rows = 0;
   for (const Reading& reading : group) rows += reading.now;

@@ -17,9 +17,9 @@ namespace ft::tune {
 class TextReader {
  public:
   /// `capture`: the name of a capture of the target's program; empty: only the last hidden rows are kept.
-  /// `decoder` needs `texts` free slots, for as many texts in one step, and must outlive it. `rows`: of a step, 0:
-  /// as many as of a prompt. kUnsupported if
-  /// the program has no such capture, or none of the rows that its LM head reads.
+  /// `decoder` needs `texts` free slots, for as many texts in one step, and must outlive it. `rows`: of a
+  /// step, 0: as many as of a prompt. kUnsupported if the program has no such capture, or none of the rows
+  /// that its LM head reads.
   static Result<TextReader> make(Decoder& decoder, const std::string& capture, int texts, int rows = 0);
 
   int width() const { return layers_.rows ? layers_.rows->width() : 0; }
@@ -37,7 +37,7 @@ class TextReader {
       : decoder_(decoder), texts_(texts), layers_(std::move(layers)), last_(std::move(last)) {}
   Status read_together(std::span<Reading> group);
   Status step(std::span<Reading> group);
-  void keep(const Captured& captured, std::span<Reading> group, std::vector<std::uint16_t> Document::*part);
+  void keep(const Captured& captured, std::span<Reading> group, std::vector<std::uint16_t> Document::* part);
 
   Decoder& decoder_;
   int texts_;

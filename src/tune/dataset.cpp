@@ -16,7 +16,7 @@ namespace ft::tune {
 namespace {
 
 /// Texts in the order of their prompts: a shard is read and written once all of its prompts have ended. The
-/// file is written while the model goes on.
+/// file is written while the model continues.
 class ShardsInOrder {
  public:
   ShardsInOrder(const DatasetPlan& plan, TextReader& reader) : plan_(plan), reader_(reader) {}

@@ -1,12 +1,9 @@
 """python -m foretoken_tune train|measure JOB.json"""
 
-import os
 import sys
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before PyTorch: the same sums in every run
-
-from .job import read_job  # noqa: E402
-from .training import measure, say, train  # noqa: E402
+from .job import read_job
+from .training import measure, say, train
 
 TASKS = {"train": train, "measure": measure}
 

@@ -120,7 +120,8 @@ def losses(network: Eagle3, batch: Batch, target: Target, depth: int) -> Losses:
     for k, at in enumerate(compared, 1):
         embedded = F.embedding(ahead(batch.ids, k, 0), target.embedding)
         feature, cache = network.step(k, feature, embedded, cache, mask)
-        each, right = HeadLoss.apply(network.norm(feature).flatten(0, 1), network.head(), shares, at, at + k, best[at + k])
+        normed = network.norm(feature).flatten(0, 1)
+        each, right = HeadLoss.apply(normed, network.head(), shares, at, at + k, best[at + k])
         sums.append(each)
         agreed.append(right / max(1, len(at)))
         weights.append(DECAY ** (k - 1))

@@ -9,6 +9,8 @@
 namespace ft::cuda {
 namespace {
 
+constexpr std::int64_t kWidePairs = 128;  // pairs an expert from which tiles are wide
+
 /// Tiles of `rows` that `pairs` pairs need at most: each expert has at most one that is not full.
 int max_expert_tiles(std::int64_t pairs, std::int64_t experts, int rows) {
   return static_cast<int>(std::min(pairs, experts + pairs / rows));
@@ -63,10 +65,11 @@ Status Compiler::reserve_experts() {
                    "use a smaller prompt chunk");
 }
 
-/// Wide tiles from six pairs an expert on, when most narrow ones would be full.
+/// Wide tiles only where an expert fills several of them: at 16 to 64 pairs an expert an H200 was 3 to 7%
+/// slower with them (bench/results/2026-11-29-h200.md).
 ExpertTiles TileMemory::of(int rows, const ExpertKinds& kinds) const {
   const std::int64_t pairs = std::int64_t{rows} * kinds.chosen;
-  const int of_tile = kinds.packed && pairs >= 6 * kinds.experts ? kWideTileRows : kExpertTileRows;
+  const int of_tile = kinds.packed && pairs >= kWidePairs * kinds.experts ? kWideTileRows : kExpertTileRows;
   return {at, at + tiles, max_expert_tiles(pairs, kinds.experts, of_tile), of_tile};
 }
 

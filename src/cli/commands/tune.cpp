@@ -3,7 +3,7 @@
 
 #include "cli/args/option_flags.h"
 #include "cli/commands/subcommands.h"
-#include "cli/commands/tune_work.h"
+#include "cli/commands/tune_comparison.h"
 #include "cli/terminal/interrupt.h"
 
 namespace ft::cli {

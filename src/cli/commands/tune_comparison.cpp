@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/text_file.h"
 #include "cli/library/heads.h"
 #include "speculation/report_figures.h"
@@ -158,6 +160,32 @@ std::string drafter_card(const TuneReport& report, const std::string& model_dire
   text += "\nTokens per round at depth 3:";
   for (const auto& [name, tokens] : report.at_depth3) text += fmt::format(" {} {:.2f}", name, tokens);
   return text + "\n";
+}
+
+std::string tune_report_json(const TuneReport& report) {
+  using Json = nlohmann::ordered_json;
+  Json depth3 = Json::object();
+  for (const auto& [name, tokens] : report.at_depth3) depth3[name] = tokens;
+  return write_json(Json{{"model", report.model},
+                         {"folder", report.folder},
+                         {"kept", report.kept},
+                         {"why", report.kept_why},
+                         {"identical", report.identical},
+                         {"texts", report.texts},
+                         {"tokens", report.tokens},
+                         {"steps", report.steps},
+                         {"loss", report.loss},
+                         {"covered", report.covered},
+                         {"accepted", report.accepted},
+                         {"tokens_per_round_at_depth_3", std::move(depth3)},
+                         {"comparison", read_json<Json>(drafter_table_json(report.table))}});
+}
+
+std::string tune_report_text(const TuneReport& report) {
+  std::string text = drafter_table_text(report.table) + "\ntokens per round at depth 3:";
+  for (const auto& [name, tokens] : report.at_depth3) text += fmt::format(" {} {:.2f}", name, tokens);
+  text += fmt::format("\n{}\n{}\n", report.folder, report.kept_why);
+  return text;
 }
 
 }  // namespace ft::cli

@@ -1,5 +1,5 @@
 // Compares a new drafter with those that the model had, on held-out prompts, by the machinery of `bench
-// --drafters`; and its card.
+// --drafters`; its card; and the report of `tune`.
 #pragma once
 
 #include <atomic>
@@ -31,5 +31,7 @@ Result<Comparison> compare_new_drafter(const ComparisonChoice& choice, const std
 
 /// README.md of the drafter's folder: data, figures, licence of the base model.
 std::string drafter_card(const TuneReport& report, const std::string& model_directory);
+std::string tune_report_json(const TuneReport& report);
+std::string tune_report_text(const TuneReport& report);
 
 }  // namespace ft::cli

@@ -32,7 +32,7 @@ constexpr std::size_t kMaxPlanBytes = std::size_t{1} << 20;
 constexpr double kWritingShare = 0.4, kTrainingShare = 0.5;  // of the time; the rest is for comparing
 constexpr double kMeasureS = 12;
 constexpr int kDraftingStreams = 16;  // with more, drafts cost more than they save
-constexpr int kTextsTogether = 4;  // that are read in one step
+constexpr int kTextsTogether = 4;     // that are read in one step
 constexpr double kMaxEpochs = 30;
 
 double passed_since(Clock::time_point start) {
@@ -115,7 +115,7 @@ class Work {
   bool on_gpu() const { return loaded_->backend->name() != "cpu" && loaded_->backend->name() != "ref"; }
   bool drafts() const { return streams() <= kDraftingStreams; }
   int streams() const {
-    constexpr int kCpu = 8, kGpu = 256;
+    constexpr int kCpu = 8, kGpu = 64;
     if (options_.streams > 0) return options_.streams;
     return on_gpu() ? kGpu : kCpu;
   }
@@ -198,7 +198,8 @@ Result<double> Work::write_some(const std::vector<std::int64_t>& shards, double 
                                 tune::DatasetProgress& seen) {
   if (shards.empty()) return 0.0;
   FT_ASSIGN(const std::unique_ptr<Decoder> made, decoder());
-  FT_ASSIGN(tune::TextReader reader, tune::TextReader::make(*made, layers_.empty() ? "" : kTuneCapture, kTextsTogether));
+  FT_ASSIGN(tune::TextReader reader,
+            tune::TextReader::make(*made, layers_.empty() ? "" : kTuneCapture, kTextsTogether));
   tune::StreamOptions streaming{streams(), {}, drafts()};
   streaming.eos.assign(loaded_->model.facts.eos_ids.begin(), loaded_->model.facts.eos_ids.end());
   const Clock::time_point start = Clock::now();
@@ -218,7 +219,8 @@ Result<double> Work::write_some(const std::vector<std::int64_t>& shards, double 
     return !in_time || stopped_.load();
   };
   const Status status = tune::write_shards(*made, reader, plan, shards, streaming, prompts_->next(), stop);
-  if (!status.ok() && status.error().code == Code::kCancelled && !in_time && !stopped_) return passed_since(start);
+  if (!status.ok() && status.error().code == Code::kCancelled && !in_time && !stopped_)
+    return passed_since(start);
   if (!status.ok()) return status.error();
   return passed_since(start);
 }
@@ -353,7 +355,8 @@ Status Work::check_room() const {
   const std::int64_t hidden = facts.width;
   const std::int64_t weights =
       hidden * (width_ + plan_.draft_vocabulary + 2 * facts.heads * facts.head_dim * 3 + 3 * 4 * hidden);
-  const std::int64_t disk = plan_.shards * bytes_of_shard() + tune::target_file_bytes(loaded_->model) + 2 * weights * kBytesOfWeight;
+  const std::int64_t disk = plan_.shards * bytes_of_shard() + tune::target_file_bytes(loaded_->model) +
+                            2 * weights * kBytesOfWeight;
   std::error_code failed;
   const fs::space_info space = fs::space(work_, failed);
   if (!failed && static_cast<double>(space.available) < kSpare * static_cast<double>(disk)) {
@@ -491,31 +494,6 @@ Result<TuneReport> Work::finish() {
 
 Result<TuneReport> tune(const TuneOptions& options, const std::atomic<bool>& stopped, Terminal& terminal) {
   return Work(options, stopped, terminal).run();
-}
-
-std::string tune_report_json(const TuneReport& report) {
-  Json depth3 = Json::object();
-  for (const auto& [name, tokens] : report.at_depth3) depth3[name] = tokens;
-  return write_json(Json{{"model", report.model},
-                         {"folder", report.folder},
-                         {"kept", report.kept},
-                         {"why", report.kept_why},
-                         {"identical", report.identical},
-                         {"texts", report.texts},
-                         {"tokens", report.tokens},
-                         {"steps", report.steps},
-                         {"loss", report.loss},
-                         {"covered", report.covered},
-                         {"accepted", report.accepted},
-                         {"tokens_per_round_at_depth_3", std::move(depth3)},
-                         {"comparison", read_json<Json>(drafter_table_json(report.table))}});
-}
-
-std::string tune_report_text(const TuneReport& report) {
-  std::string text = drafter_table_text(report.table) + "\ntokens per round at depth 3:";
-  for (const auto& [name, tokens] : report.at_depth3) text += fmt::format(" {} {:.2f}", name, tokens);
-  text += fmt::format("\n{}\n{}\n", report.folder, report.kept_why);
-  return text;
 }
 
 }  // namespace ft::cli

@@ -51,7 +51,5 @@ struct TuneReport {
 };
 
 Result<TuneReport> tune(const TuneOptions& options, const std::atomic<bool>& stopped, Terminal& terminal);
-std::string tune_report_json(const TuneReport& report);
-std::string tune_report_text(const TuneReport& report);
 
 }  // namespace ft::cli
