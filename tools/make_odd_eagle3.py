@@ -2,10 +2,10 @@
 
   python tools/make_odd_eagle3.py tests/golden        reads gpt_oss/plain, writes eagle3/
 
-The layouts are those of the published heads of gpt-oss, with odd sizes:
+The layouts of the published heads of gpt-oss, with odd sizes:
 `flat`        one layer at the top of the config, no key of rope, the target's embedding, a list of layers that
               begins with 1, and a reduced vocabulary (lmsys, SpecForge)
-`speculators` transformer_layer_config with the target's YaRN, an embedding of its own, boundaries, the normed
+`speculators` transformer_layer_config with the target's YaRN, its own embedding, boundaries, the normed
               feature as residual (RedHatAI)
 `late`        flat, boundaries up to the one after the last layer, a norm before fc, drafts fed back after the
               last norm, all tokens (nvidia)

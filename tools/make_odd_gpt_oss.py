@@ -4,9 +4,9 @@
 
 `mxfp4`  experts as published: MXFP4 codes and scales by Hugging Face's names; YaRN that is not truncated, windows
          in every second layer, clamps that bite, biases everywhere, untied head
-`mlx`    the same model by the names of MLX, where the codes are words; its golden files are those of `mxfp4`
+`mlx`    the same model by the names of MLX, where the codes are words; its golden files are `mxfp4`'s
 `mxfp4.gguf`  the same model as llama.cpp converts it, without a tokenizer
-`plain`  experts as matrices [experts, in, out], layer_types of its own, no biases of attention, tied head
+`plain`  experts as matrices [experts, in, out], its own layer_types, no biases of attention, tied head
 Other tensors are in bf16, f16 and f32. `mxfp4` has a tokenizer with the control tokens of harmony; its chat template
 is written by hand.
 """

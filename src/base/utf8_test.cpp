@@ -40,7 +40,7 @@ TEST(Utf8, HoldsBackOnlyACharacterThatMayStillBeFinished) {
   EXPECT_EQ(utf8_complete_prefix("\xF0\x9F\x98\x80"), 4U);
 }
 
-// The expected strings are those of Python's bytes.decode("utf-8", "replace").
+// The expected strings come from Python's bytes.decode("utf-8", "replace").
 TEST(Utf8, ReplacesEachMaximalSubpartOnce) {
   EXPECT_EQ(utf8_replace_invalid("a\xF0\x9F\x98z"), "a" + kFffd + "z");
   EXPECT_EQ(utf8_replace_invalid("\xE0\x80"), kFffd + kFffd);

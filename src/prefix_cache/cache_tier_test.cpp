@@ -239,7 +239,7 @@ TEST_F(Folder, TheLeastRecentlyUsedGoesFirstAlsoAfterARestart) {
     for (int i = 0; i < 3; ++i) first.store(counted(100, i + 1));
     EXPECT_EQ(first.report().disk->files, 3);
   }
-  // A file's time is that of its last use; this makes the order clear whatever the clock's resolution.
+  // A file's time is its last use; this makes the order clear whatever the clock's resolution.
   const auto set_age = [&](int first_token, int hours) {
     Life life(options_);
     const auto match = life.folder->find(counted(120, first_token), true, 0, 0);

@@ -1,5 +1,5 @@
 // Many mixed requests at once with the shipped model. With any slots, neighbours, drafters and snapshots, an
-// answer equals that of its request alone, undrafted, from an empty engine. FORETOKEN_FULL=1 runs all 64
+// answer equals its request alone, undrafted, from an empty engine. FORETOKEN_FULL=1 runs all 64
 // requests instead of a few.
 #include <cstdlib>
 

@@ -1,6 +1,6 @@
 // The scheduler under a seeded storm: requests arrive at random, some callers leave, some do not read for a
 // while, queues fill, snapshots are evicted, prompts are cut into odd chunks. The clock is a number, and the
-// model is a small random one on the reference backend. Each answer must equal that of its request alone, and
+// model is a small random one on the reference backend. Each answer must equal its request alone, and
 // nothing may be left.
 #include <filesystem>
 #include <map>

@@ -103,7 +103,7 @@ TEST_F(RouterTest, AForeignPageIsRefusedAndALocalOneIsNot) {
   options_.origins = {"https://chat.example"};
   EXPECT_EQ(ask("OPTIONS", "/v1/chat/completions", "", {{"Origin", "https://chat.example"}}).status, 204);
   EXPECT_EQ(ask("POST", "/v1/chat/completions", "{}", {{"Origin", "vscode-webview://x"}}).status, 503)
-      << "an editor extension is not a web page; the status is that of loading";
+      << "an editor extension is not a web page; the status says that the model loads";
 }
 
 TEST_F(RouterTest, AHostThatIsNotThisMachinesIsRefusedUntilItIsAllowed) {

@@ -96,7 +96,7 @@ class DepthPolicy {
   /// The chance that all drafts of the last choice are right; 1 where the depth is given.
   double reached() const;
   /// The number of tokens of a text after the drafts of the last choice that are worth their rows, at most
-  /// `available`. All of those drafts were proposed. `others`: the draft steps are those of the whole round.
+  /// `available`. All of those drafts were proposed. `others`: the draft steps belong to the whole round.
   int choose_more(const CostModel& costs, const Drafter& text, int context_class, int available,
                   const RoundSoFar& others);
   /// After observe(), if all drafts before that text were right: its tokens, and how many were right.

@@ -257,8 +257,8 @@ TEST(DrafterChoice, NeverFallsBelowPlainDecodingWhereNoDraftIsRight) {
   }
 }
 
-/// A chain of passes at the published cost of Gemma's assistant, and at that of a slow one; rows of a GPU and
-/// of processors. On JSON others run it at half the speed of plain decoding.
+/// A chain of passes at the published cost of Gemma's assistant and at a slow one's; rows of a GPU and
+/// of a CPU. On JSON others run it at half the speed of plain decoding.
 TEST(AssistantChoice, IsNeverBelowPlainDecodingWhereItsDraftsAreWrong) {
   for (const double pass : {0.04, 0.055, 0.15}) {
     for (const double row : {0.02, 0.3}) {

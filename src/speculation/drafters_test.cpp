@@ -1,5 +1,5 @@
 // Drafters that are loaded from folders, and the choice among all of them, on the toy model: with every
-// drafter the answer is that of plain decoding, and a drafter that fails costs only its drafts.
+// drafter the answer equals plain decoding's, and a drafter that fails costs only its drafts.
 #include <random>
 #include <stdexcept>
 

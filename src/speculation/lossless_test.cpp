@@ -1,4 +1,4 @@
-// Any drafter, any depth, any neighbours in the round: the tokens are those of plain decoding alone.
+// Any drafter, any depth, any neighbours in the round: the tokens equal plain decoding's.
 #include <random>
 #include <tuple>
 

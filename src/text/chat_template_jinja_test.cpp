@@ -1,4 +1,4 @@
-// Syntax and filters of Jinja2 that minijinja lacks: the texts are those of PyPI's jinja2 3.1.6 in
+// Syntax and filters of Jinja2 that minijinja lacks: the expected texts come from PyPI's jinja2 3.1.6 in
 // transformers' environment.
 #include <gtest/gtest.h>
 #include <string>

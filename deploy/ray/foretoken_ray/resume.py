@@ -19,7 +19,7 @@ def data_of(event: bytes) -> Optional[Any]:
 
 
 def pair(old: Any, new: Any, names: dict[str, str], key: str = "") -> None:
-    """Adds the names of `old` for those of `new`; raises Different if the contents differ."""
+    """Maps each name of `new` to its name in `old`; raises Different if the contents differ."""
     if key in NAMES and isinstance(new, str):
         names[new] = old
     elif isinstance(old, dict) and isinstance(new, dict) and old.keys() - FIGURES == new.keys() - FIGURES:

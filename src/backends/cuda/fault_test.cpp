@@ -325,7 +325,7 @@ TEST_F(CudaFaults, AutoSaysWhyItLeavesTheGpu) {
             "no such number");
 }
 
-// ---- on a GPU: the context does not survive these, so each has a process of its own ----
+// ---- on a GPU: the context does not survive these, so each runs in a separate process ----
 
 /// Exits with 0 if the kernel's end is a BackendLost whose sentence has `part`.
 [[noreturn]] void fail_with(const char* kernel, const char* part) {

@@ -28,7 +28,7 @@ std::unique_ptr<Backend> backend_on(const std::string& device) {
   return std::move(cuda_on(device).value());
 }
 
-/// Weights that share a kernel; those of groups of 16 have no asynchronous one.
+/// Weights that share a kernel. Groups of 16 have no asynchronous kernel.
 struct Kind {
   int bits, group;
   Format scales;

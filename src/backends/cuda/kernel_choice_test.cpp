@@ -34,7 +34,7 @@ std::vector<std::string> launched(int inputs, int rows, const Kind& kind = {}) {
   return driver.launched;
 }
 
-/// Up to eight rows always; more where a slice of their codes fits beside three stages of weights.
+/// Up to eight rows always; more where a slice of their codes fits next to three stages of weights.
 TEST(CudaKernelChoice, EveryPublishedWidthFindsAStreamingKernel) {
   constexpr int kWidest = 24576;
   for (const Widths& widths : published()) {

@@ -20,7 +20,7 @@ struct Planned {
   void run(Device& device) const { device.launch(launch, &args); }
 };
 
-/// Kinds that have a kernel of each family under their own name, beside kStreamedKind.
+/// Kinds other than kStreamedKind that have a named kernel in each family.
 constexpr std::array<WeightKind, 11> kNamedKinds = {{{4, kShortGroup, kBf16Scales},
                                                      {4, kShortGroup, kFloatScales},
                                                      {4, kShortGroup, kHalfScales},

@@ -28,7 +28,7 @@ float scale_at(const Weight& weight, const std::byte* from, std::int64_t index) 
   return value;
 }
 
-/// Codes as integers: those of e2m1 are doubled.
+/// Codes as integers: e2m1 values are doubled.
 std::vector<int> whole_codes(const Weight& weight, std::int64_t output) {
   const std::int64_t line = weight.cols * weight.bits / 8;
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(weight.cols));

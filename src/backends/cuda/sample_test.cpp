@@ -1,4 +1,4 @@
-// Tokens sampled on the device are those of ft::sample: penalties, biases, masks, every kind of filter, ties,
+// Tokens sampled on the device equal ft::sample's: penalties, biases, masks, every kind of filter, ties,
 // columns with ids, tokens that go from step to step by place, samples that follow their step.
 #include "sampling/sample.h"
 

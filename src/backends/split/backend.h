@@ -1,9 +1,9 @@
 // One model on several backends of this machine: consecutive layers on each (--split layers), or the routed
 // experts on the processors and all else on a GPU (--experts cpu). Each part computes as its backend does
-// alone, so tokens are those of the parts' arithmetic, for any number of rows; parts of one backend give the
+// alone, so the parts' arithmetic decides the tokens, for any number of rows; parts of one backend give the
 // bits of that backend. Programs that are not divided (drafters, towers of images), hidden rows and samples
 // are on the part that answers, as that backend's own objects. Owner: the caller. Thread: the engine thread.
-// Errors: a division that is impossible or does not fit, then those of the parts.
+// Errors: a division that is impossible or does not fit, then the parts' errors.
 #pragma once
 
 #include <memory>

@@ -2,7 +2,7 @@
 // cross: they stay in a part's memory where the same part reads them, and go through the host where another
 // one does. A stage is submitted as soon as its rows are there, so a part with a device computes while the
 // host copies or computes. Owner: the caller of compile. Thread: the engine thread. Cost: a wait for each
-// border that rows leave. Errors: those of the parts; BackendLost names the part.
+// border that rows leave. Errors: the parts' own; BackendLost names the part.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// The timelines of a program whose layers are on several parts: each part has the blocks and slots of its own
+// The timelines of a program whose layers are on several parts: each part has the blocks and slots of its
 // layers, under the same numbers. Owner: the caller of make_state. Thread: as the parts' states. Errors:
-// those of the parts.
+// the same as the parts'.
 #pragma once
 
 #include <memory>

@@ -56,7 +56,7 @@ void check_decoding(const std::string& named, std::span<const DraftFolder> draft
   matrix.tokens = 12, matrix.size = MatrixSize::kBrief,
   matrix.threads = {backend.threads > 0 ? backend.threads : 1};
   const Result<std::vector<MatrixPrompt>> prompts = matrix_prompts(1, **loaded);
-  (*loaded)->backend.reset();  // its threads would compete with those of the cells
+  (*loaded)->backend.reset();  // its threads would compete with the cells' threads
   const Result<MatrixReport> report =
       prompts.ok() ? run_matrix((*loaded)->model, *prompts, matrix) : Result<MatrixReport>(prompts.error());
   if (!report.ok()) {

@@ -141,7 +141,7 @@ Result<int> run_verify(const VerifyOptions& options, Terminal& terminal) {
   const std::string backend = loaded->backend->describe();
   if (loaded->backend->name() != "split")
     loaded->backend_options.name = loaded->backend->name();  // each cell on the same one
-  loaded->backend.reset();  // its threads would compete with those of the cells
+  loaded->backend.reset();  // its threads would compete with the cells' threads
   const Result<MatrixReport> report = run_parts(options, *loaded, terminal);
   if (!report.ok()) return report.error();
 

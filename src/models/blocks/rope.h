@@ -40,7 +40,7 @@ struct RopeDefaults {
 };
 
 /// Reads rope_parameters, otherwise rope_scaling, with rope_theta and partial_rotary_factor next to it;
-/// "type" is an alias of "rope_type". The keys may be those of each type of layer, if all are the same.
+/// "type" is an alias of "rope_type". The keys may be given per type of layer, if all types agree.
 /// `gain_positions` is the caller's. Failures are in text.status(): kUnsupported for a type whose
 /// frequencies depend on the length of the text, or that is not known.
 Rope read_rope(format::KeyReader& text, const RopeDefaults& defaults);

@@ -30,7 +30,7 @@ struct Place {
   bool in_memory = false;  // small: it is decoded once, when the file is opened
 };
 
-/// Rows of a tensor that converters may also store as a tensor of its own.
+/// Rows of a tensor that some converters store as a separate tensor.
 struct Piece {
   std::string_view rest;  // "attn_q.weight"
   std::int64_t rows = 0;

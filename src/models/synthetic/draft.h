@@ -22,7 +22,7 @@ struct SyntheticDraft {
   std::vector<SynthTensor> (*tensors)(const ModelFacts& target);
 };
 
-/// kInvalid for another name than that of `draft`, which may be null, or for a wrong key.
+/// kInvalid: `draft` is null, `name` is not `draft->name`, or a key is wrong.
 Result<format::ConfigFiles> synth_draft_config(const std::string& name, const SyntheticDraft* draft,
                                                const ModelFacts& target);
 Result<format::Checkpoint> make_synth_draft(const std::string& name, const SyntheticDraft& draft,

@@ -1,4 +1,4 @@
-// A request as the front passes it to the process of a model: the client's fields without those of its
+// A request as the front passes it to the process of a model: the client's fields without the ones about its
 // connection and its key, the front's own key, and the caller that the front found. Include it only in files
 // that use Beast.
 #pragma once

@@ -72,7 +72,7 @@ TEST(HarmonyMessages, ReasoningAndCallsAreAsTheTemplateWantsThem) {
       "reasoning_content":"why","tool_calls":[{"function":{"name":"f","arguments":{}}}]}])")
                 .find("<|message|>why\n\nLet me see.<|end|>"),
             std::string::npos)
-      << "the template refuses text and reasoning beside a call";
+      << "the template refuses text and reasoning together with a call";
 }
 
 TEST(HarmonyMessages, AToolNeedsNoDescription) {

@@ -252,7 +252,7 @@ TEST_F(MetalPipelineArchive, AnotherModelAddsWhatItNeedsBeside) {
   const auto [more, found] = start(TestShape::mixture());
   EXPECT_GT(more, 0);
   EXPECT_GT(found, 0);
-  EXPECT_EQ(start(), std::pair(0, compiled)) << "those of the first are still there";
+  EXPECT_EQ(start(), std::pair(0, compiled)) << "the pipelines of the first are still there";
   EXPECT_EQ(start(TestShape::mixture()), std::pair(0, more + found));
 }
 
