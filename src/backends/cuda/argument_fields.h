@@ -61,7 +61,7 @@ FT_FIELDS(PlainMatrix, p.weights, p.out, p.outputs)
 FT_FIELDS(PlainLinearArgs, p.weights, p.wide, p.k, p.padded, p.in, p.row_list, p.out, p.residual, p.bias,
           p.rows, p.outputs, p.block_outputs, p.also)
 FT_FIELDS(RouteArgs, p.scores, p.out, p.scale, p.chosen, p.renormalised)
-FT_FIELDS(ExpertTiles, p.experts, p.pairs, p.count, p.rows)
+FT_FIELDS(ExpertTiles, p.experts, p.pairs, p.count)
 FT_FIELDS(ExpertTilesArgs, p.routes, p.to, p.sizes, p.firsts, p.rows, p.chosen, p.experts)
 FT_FIELDS(ExpertArgs, p.records, p.codes, p.scales, p.in, p.out, p.expert_tiles, p.pairs_a_row, p.tiles,
           p.groups, p.wide, p.k, p.padded)

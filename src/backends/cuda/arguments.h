@@ -264,7 +264,7 @@ struct LinearArgs {
   int tiles, groups, rows, outputs;
 };
 
-/// The step before a streaming linear that its blocks do themselves, with the arithmetic of its own kernel
+/// The step before a streaming linear that its blocks do themselves, with the arithmetic of the step's kernel
 /// (norm.cu), so that the codes of the rows need no launch.
 enum FusedProducerKind {
   kFromCodes,  // they are there
@@ -330,7 +330,6 @@ struct PlainLinearArgs {
 constexpr int kMaxChosen = 32;            // experts of a row
 constexpr float kMinRouterMass = 1e-20f;  // kMinRouterSum
 constexpr int kExpertTileRows = 8;        // rows of one expert that a block multiplies together
-constexpr int kWideTileRows = 32;         // the same where experts have more rows
 
 struct RouteArgs {
   View scores, out;    // out: [chosen] indices, [chosen] weights
@@ -344,9 +343,8 @@ struct RouteArgs {
 /// The pairs (row, place in its route) in tiles of one expert each. Pair: row * chosen + place.
 struct ExpertTiles {
   int* experts;  // [count] whose tile it is; -1: none
-  int* pairs;    // [count][rows]; -1: none, after those of the tile
+  int* pairs;    // [count][kExpertTileRows]; -1 where the tile has no more pairs, never the first
   int count;
-  int rows;  // of a tile: kExpertTileRows or kWideTileRows
 };
 
 struct ExpertTilesArgs {
@@ -377,7 +375,7 @@ constexpr int kMixtureHeldStep = 8;   // it holds the sums of a multiple of this
 constexpr int kMixtureDownThreads = 256 * kMixtureSets;
 
 /// The distinct experts of all rows of a step, ascending, and the place of each pair among the codes of inner
-/// rows: those of one expert after those of the one before. The expert that every row passes comes last.
+/// rows, in the experts' order. The expert that every row passes comes last.
 struct MixtureRoutes {
   int count, slots;  // without and with that expert
   int experts[kMixturePairs];

@@ -31,17 +31,11 @@ struct Mixture {
   bool supports(int rows, const Device& device) const;
 };
 
-/// The experts of an instruction; `packed`: all of their matrices.
-struct ExpertKinds {
-  int chosen = 0, experts = 0;
-  bool packed = false;
-};
-
 /// Where the tiles of a step's pairs lie: the experts of all tiles, then the pairs of all.
 struct TileMemory {
   int* at = nullptr;
   std::int64_t tiles = 0;  // of the largest step
-  ExpertTiles of(int rows, const ExpertKinds& kinds) const;
+  ExpertTiles of(int rows, int chosen, int experts) const;
 };
 
 class Compiler {
@@ -73,7 +67,7 @@ class Compiler {
   };
   /// Where the experts' rows lie between their kernels: of all layers in turn.
   struct ExpertSizes {
-    std::int64_t pairs = 0, expert_tiles = 0, places = 0, experts = 0, inner_floats = 0, out_floats = 0;
+    std::int64_t pairs = 0, expert_tiles = 0, experts = 0, inner_floats = 0, out_floats = 0;
   };
 
   // compiler.cpp, operations.cpp, attend.cpp, linear.cpp, experts.cpp, mixture.cpp, logits.cpp, draft.cpp
@@ -121,10 +115,9 @@ class Compiler {
   TileMemory tile_memory() const { return {expert_tile_memory_.at<int>(), expert_sizes_.expert_tiles}; }
   Status add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
                              const MoeMlp& op);
-  ExpertKinds kinds_of(const MoeMlp& op) const;
   void add_expert_tiles(const MoeMlp& op);
   Status add_inner(const MoeMlp& op, View gates, View ups, const WeightKind& down);
-  void add_expert_product(const ExpertProduct& product, const ExpertKinds& kinds);
+  void add_expert_product(const ExpertProduct& product, int chosen, int experts);
   void find_mixtures(const Program& program);
   const Mixture* mixture_with(int number) const;
   void leave_to_mixture(std::size_t first, const Mixture& mixture);

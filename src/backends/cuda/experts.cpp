@@ -9,11 +9,9 @@
 namespace ft::cuda {
 namespace {
 
-constexpr std::int64_t kWidePairs = 128;  // pairs an expert from which tiles are wide
-
-/// Tiles of `rows` that `pairs` pairs need at most: each expert has at most one that is not full.
-int max_expert_tiles(std::int64_t pairs, std::int64_t experts, int rows) {
-  return static_cast<int>(std::min(pairs, experts + pairs / rows));
+/// Tiles that `pairs` pairs need at most: each expert has at most one that is not full.
+int max_expert_tiles(std::int64_t pairs, std::int64_t experts) {
+  return static_cast<int>(std::min(pairs, experts + pairs / kExpertTileRows));
 }
 
 }  // namespace
@@ -39,11 +37,7 @@ void Compiler::plan_experts(const MoeMlp& op, int max_weight_bits) {
   plan_codes(requantised_as(op.down[0], max_weight_bits), static_cast<int>(pairs));
   ExpertSizes& sizes = expert_sizes_;
   sizes.pairs = std::max(sizes.pairs, pairs);
-  for (const int rows : {kExpertTileRows, kWideTileRows}) {
-    const std::int64_t tiles = max_expert_tiles(pairs, count, rows);
-    sizes.expert_tiles = std::max(sizes.expert_tiles, tiles);
-    sizes.places = std::max(sizes.places, tiles * rows);
-  }
+  sizes.expert_tiles = std::max<std::int64_t>(sizes.expert_tiles, max_expert_tiles(pairs, count));
   sizes.experts = std::max(sizes.experts, count);
   sizes.inner_floats = std::max(sizes.inner_floats, pairs * 2 * round_up(op.size(), kTileOutputs));
   sizes.out_floats = std::max(sizes.out_floats, pairs * round_up(op.out.width, kTileOutputs));
@@ -52,7 +46,7 @@ void Compiler::plan_experts(const MoeMlp& op, int max_weight_bits) {
 Status Compiler::reserve_experts() {
   const ExpertSizes& sizes = expert_sizes_;
   if (sizes.pairs == 0) return {};
-  const std::int64_t ints = sizes.expert_tiles + sizes.places + 2 * sizes.experts;
+  const std::int64_t ints = sizes.expert_tiles * (1 + kExpertTileRows) + 2 * sizes.experts;
   expert_rows_ = Memory(device_, static_cast<std::size_t>((sizes.inner_floats + sizes.out_floats) * 4));
   expert_tile_memory_ = Memory(device_, static_cast<std::size_t>(ints * 4));
   mixture_rows_ = Memory(device_, static_cast<std::size_t>(mixture_bytes_));
@@ -65,23 +59,13 @@ Status Compiler::reserve_experts() {
                    "use a smaller prompt chunk");
 }
 
-/// Wide tiles only where an expert fills several of them: at 16 to 64 pairs an expert an H200 was 3 to 7%
-/// slower with them (bench/results/2026-11-29-h200.md).
-ExpertTiles TileMemory::of(int rows, const ExpertKinds& kinds) const {
-  const std::int64_t pairs = std::int64_t{rows} * kinds.chosen;
-  const int of_tile = kinds.packed && pairs >= kWidePairs * kinds.experts ? kWideTileRows : kExpertTileRows;
-  return {at, at + tiles, max_expert_tiles(pairs, kinds.experts, of_tile), of_tile};
+ExpertTiles TileMemory::of(int rows, int chosen, int experts) const {
+  return {at, at + tiles, max_expert_tiles(std::int64_t{rows} * chosen, experts)};
 }
 
 // ---- launches ----
 
-ExpertKinds Compiler::kinds_of(const MoeMlp& op) const {
-  const auto packed = [&](const Weight& stored) { return format_of(stored) != ActivationFormat{}; };
-  return {op.chosen(), static_cast<int>(op.gate.size()),
-          packed(op.gate[0]) && packed(op.up[0]) && packed(op.down[0])};
-}
-
-void Compiler::add_expert_product(const ExpertProduct& product, const ExpertKinds& kinds) {
+void Compiler::add_expert_product(const ExpertProduct& product, int chosen, int experts) {
   const PackedMatrix& matrix = *product.matrix;
   if (std::ranges::find(packed_, product.matrix) == packed_.end()) packed_.push_back(product.matrix);
   const WeightKind kind = matrix.kind;
@@ -95,17 +79,14 @@ void Compiler::add_expert_product(const ExpertProduct& product, const ExpertKind
   args.wide = kind.wide ? 1 : 0;
   args.k = static_cast<int>(matrix.cols), args.padded = static_cast<int>(matrix.padded);
   if (kind.bits != 0) args.groups = matrix.groups();
-  const auto named = [&](int columns) {
-    if (kind.bits == 0) return "expert_plain";
-    if (kind.small_floats) return columns == 4 ? "expert_e2m1_4" : "expert_e2m1_1";
-    return kernel_name(
-        fmt::format("expert_{}_{}_{}_{}", kind.bits, kind.group, static_cast<int>(kind.scale_type), columns));
-  };
-  const char *const narrow = named(1), *const wide = named(4);
+  const char* const kernel = kind.bits == 0 ? "expert_plain"
+                             : kind.small_floats
+                                 ? "expert_e2m1"
+                                 : kernel_name(fmt::format("expert_{}_{}_{}", kind.bits, kind.group,
+                                                           static_cast<int>(kind.scale_type)));
   const int blocks = kind.bits == 0 ? product.tiles * kTileOutputs / 8 : product.tiles;
   operations_.emplace_back([=, memory = tile_memory()](const StepRun& step) mutable {
-    args.expert_tiles = memory.of(step.shape.rows, kinds);
-    const char* const kernel = args.expert_tiles.rows == kWideTileRows ? wide : narrow;
+    args.expert_tiles = memory.of(step.shape.rows, chosen, experts);
     step.device.launch({kernel, {blocks, args.expert_tiles.count}, 256}, &args);
   });
 }
@@ -138,10 +119,10 @@ Status Compiler::add_activation(const MoeMlp& op, View gate, View up, const Weig
 
 Status Compiler::add_expert_products(const std::vector<const Weight*>& weights, ExpertProduct product,
                                      const MoeMlp& op) {
-  const ExpertKinds kinds = kinds_of(op);
+  const int count = static_cast<int>(op.gate.size());
   FT_ASSIGN(product.matrix, weights_->matrix(weights));
-  product.tiles = static_cast<int>(product.matrix->outputs / kTileOutputs) / kinds.experts;
-  add_expert_product(product, kinds);
+  product.tiles = static_cast<int>(product.matrix->outputs / kTileOutputs) / count;
+  add_expert_product(product, op.chosen(), count);
   return {};
 }
 
@@ -149,11 +130,11 @@ void Compiler::add_expert_tiles(const MoeMlp& op) {
   ExpertTilesArgs args{};
   args.routes = view(op.routes);
   args.chosen = op.chosen(), args.experts = static_cast<int>(op.gate.size());
-  args.sizes = expert_tile_memory_.at<int>() + expert_sizes_.expert_tiles + expert_sizes_.places;
+  args.sizes = expert_tile_memory_.at<int>() + expert_sizes_.expert_tiles * (1 + kExpertTileRows);
   args.firsts = args.sizes + expert_sizes_.experts;
-  operations_.emplace_back([args, memory = tile_memory(), kinds = kinds_of(op)](const StepRun& step) mutable {
+  operations_.emplace_back([args, memory = tile_memory()](const StepRun& step) mutable {
     args.rows = step.shape.rows;
-    args.to = memory.of(step.shape.rows, kinds);
+    args.to = memory.of(step.shape.rows, args.chosen, args.experts);
     step.device.launch({"tile_pairs", {1}, 256}, &args);
   });
 }

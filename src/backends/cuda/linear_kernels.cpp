@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cuda/kernel_name.h"
+#include "backends/cuda/kernels/hopper_kinds.h"
 #include "base/assert.h"
 
 namespace ft::cuda {
@@ -21,17 +22,9 @@ struct Planned {
 };
 
 /// Kinds other than kStreamedKind that have a named kernel in each family.
-constexpr std::array<WeightKind, 11> kNamedKinds = {{{4, kShortGroup, kBf16Scales},
-                                                     {4, kShortGroup, kFloatScales},
-                                                     {4, kShortGroup, kHalfScales},
-                                                     {8, kShortGroup, kBf16Scales},
-                                                     {8, kShortGroup, kFloatScales},
-                                                     {8, kShortGroup, kHalfScales},
-                                                     {4, kShortestGroup, kFloatScales},
-                                                     {8, kShortestGroup, kFloatScales},
-                                                     {4, kStreamedGroup, kHalfScales},
-                                                     {8, kStreamedGroup, kBf16Scales},
-                                                     {8, kStreamedGroup, kHalfScales}}};
+#define FT_KIND(bits, group, scales) WeightKind{bits, group, static_cast<ScaleType>(scales)},
+constexpr std::array kNamedKinds = {FT_HOPPER_KINDS(FT_KIND) FT_HOPPER_STREAMED_KINDS(FT_KIND)};
+#undef FT_KIND
 
 bool is_named(const WeightKind& kind) { return std::ranges::find(kNamedKinds, kind) != kNamedKinds.end(); }
 

@@ -87,8 +87,8 @@ template <int Left>
 FT_DEVICE void copies_left() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Left) : "memory");
 }
-/// Byte i of the result: that of `high:low` which the low three bits of nibble i of `select` name; if its
-/// highest bit is set, the sign of that byte, eight times.
+/// The low three bits of nibble i of `select` choose the byte of `high:low` that becomes byte i. If the
+/// nibble's highest bit is set, byte i has that byte's sign in all eight bits.
 FT_DEVICE u32 permute_bytes(u32 low, u32 high, u32 select) {
   u32 out;
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(out) : "r"(low), "r"(high), "r"(select));

@@ -99,20 +99,20 @@ FT_KERNEL(tile_pairs, ExpertTilesArgs, 256) {
   const int own = (int)threadIdx.x, pairs = p.rows * p.chosen;
   for (int i = own; i < p.experts; i += 256) p.sizes[i] = 0;
   for (int i = own; i < p.to.count; i += 256) p.to.experts[i] = -1;
-  for (int i = own; i < p.to.count * p.to.rows; i += 256) p.to.pairs[i] = -1;
+  for (int i = own; i < p.to.count * kExpertTileRows; i += 256) p.to.pairs[i] = -1;
   sync_block();
   for (int i = own; i < pairs; i += 256) atomic_add(&p.sizes[expert_of(p, i)], 1);
   sync_block();
   const int each = (p.experts + 255) / 256;
   const int first = min_(own * each, p.experts), end = min_(first + each, p.experts);
   int expert_tiles = 0;
-  for (int e = first; e < end; e++) expert_tiles += (p.sizes[e] + p.to.rows - 1) / p.to.rows;
+  for (int e = first; e < end; e++) expert_tiles += (p.sizes[e] + kExpertTileRows - 1) / kExpertTileRows;
   sums[own] = expert_tiles;
   sync_block();
   int at = 0;
   for (int i = 0; i < own; i++) at += sums[i];
   for (int e = first; e < end; e++) {
-    const int count = (p.sizes[e] + p.to.rows - 1) / p.to.rows;
+    const int count = (p.sizes[e] + kExpertTileRows - 1) / kExpertTileRows;
     for (int i = 0; i < count; i++) p.to.experts[at + i] = e;
     p.firsts[e] = at;
     p.sizes[e] = 0;
@@ -121,7 +121,7 @@ FT_KERNEL(tile_pairs, ExpertTilesArgs, 256) {
   sync_block();
   for (int i = own; i < pairs; i += 256) {
     const int e = expert_of(p, i), place = atomic_add(&p.sizes[e], 1);
-    p.to.pairs[p.firsts[e] * p.to.rows + place] = i;
+    p.to.pairs[p.firsts[e] * kExpertTileRows + place] = i;
   }
 }
 
@@ -131,29 +131,22 @@ FT_DEVICE int row_of_place(const ExpertArgs& p, const int* pairs, int place) {
   return (pair < 0 ? pairs[0] : pair) / p.pairs_a_row;
 }
 
-// x: tile of the expert's matrix; y: expert tile of 8 * Columns rows. Warp: slice of K.
-template <class Record, int Columns>
-FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[Columns][32][4]) {
+// x: tile of the expert's matrix; y: expert tile. Warp: slice of K.
+template <class Record>
+FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[32][4]) {
   constexpr int kGroup = Record::kGroup, kAhead = Record::kAhead;
   const int lane = lane_of(), slice = warp_of(), quad = lane >> 2, t = lane & 3;
   const int expert = p.expert_tiles.experts[blockIdx.y];
   if (expert < 0) return;
-  const int* pairs = p.expert_tiles.pairs + (int)blockIdx.y * 8 * Columns;
-  const i8* x[Columns];
-  const float* scales[Columns][2];
-  float acc[Columns][4];
-  int columns = 0;  // that have a pair
-  FT_UNROLL for (int n = 0; n < Columns; n++) {
-    const int* const own = pairs + (n == 0 || pairs[8 * n] >= 0 ? 8 * n : 0);
-    columns += n == 0 || pairs[8 * n] >= 0;
-    x[n] = p.codes + (long long)row_of_place(p, own, quad) * p.groups * kGroup + t * (kGroup / 4);
-    FT_UNROLL for (int i = 0; i < 2; i++) {
-      const int row = row_of_place(p, own, 2 * t + i);
-      scales[n][i] = p.scales + (long long)(row / 8) * p.groups * kScaleFloats + row % 8 * 2;
-    }
-    acc[n][0] = acc[n][1] = acc[n][2] = acc[n][3] = 0;
+  const int* pairs = p.expert_tiles.pairs + (int)blockIdx.y * kExpertTileRows;
+  const i8* x = p.codes + (long long)row_of_place(p, pairs, quad) * p.groups * kGroup + t * (kGroup / 4);
+  const float* scales[2];
+  FT_UNROLL for (int i = 0; i < 2; i++) {
+    const int row = row_of_place(p, pairs, 2 * t + i);
+    scales[i] = p.scales + (long long)(row / 8) * p.groups * kScaleFloats + row % 8 * 2;
   }
   const int tile = expert * p.tiles + (int)blockIdx.x;
+  float acc[4] = {0, 0, 0, 0};
   const int begin = p.groups * slice / kSplitK, end = p.groups * (slice + 1) / kSplitK;
   for (int first = begin; first < end; first += kAhead) {
     Record records[kAhead];
@@ -163,24 +156,18 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[Columns][32][4]) 
     FT_UNROLL for (int i = 0; i < kAhead; i++) {
       const long long g = first + i;
       if (g >= end) continue;
-      FT_UNROLL for (int n = 0; n < Columns; n++) {
-        if (n >= columns) continue;
-        const float *s = scales[n][0] + g * kScaleFloats, *u = scales[n][1] + g * kScaleFloats;
-        records[i].multiply(x[n] + g * kGroup, make_float4(s[0], s[1], u[0], u[1]), acc[n]);
-      }
+      const float *s = scales[0] + g * kScaleFloats, *u = scales[1] + g * kScaleFloats;
+      records[i].multiply(x + g * kGroup, make_float4(s[0], s[1], u[0], u[1]), acc);
     }
   }
-  FT_UNROLL for (int n = 0; n < Columns; n++) {
-    *(float4*)sums[slice][n][lane] = make_float4(acc[n][0], acc[n][1], acc[n][2], acc[n][3]);
-  }
+  *(float4*)sums[slice][lane] = make_float4(acc[0], acc[1], acc[2], acc[3]);
   sync_block();
-  const int n = slice;
-  if (n >= columns) return;
+  if (slice != 0) return;
   FT_UNROLL for (int i = 0; i < 4; i++) {
-    float total = sums[0][n][lane][i];
-    FT_UNROLL for (int j = 1; j < kSplitK; j++) total = total + sums[j][n][lane][i];
+    float total = sums[0][lane][i];
+    FT_UNROLL for (int j = 1; j < kSplitK; j++) total = total + sums[j][lane][i];
     total = Record::whole(total);
-    const int pair = pairs[8 * n + 2 * t + i % 2];
+    const int pair = pairs[2 * t + i % 2];
     if (pair >= 0)
       p.out.data[(long long)pair * p.out.stride + (int)blockIdx.x * kTileOutputs + quad + i / 2 * 8] = total;
   }
@@ -188,15 +175,14 @@ FT_DEVICE void expert_codes(const ExpertArgs& p, float (*sums)[Columns][32][4]) 
 
 }  // namespace ft::cuda
 
-#define FT_EXPERT_OF(name, Columns, ...)                                           \
-  FT_KERNEL(name, ExpertArgs, 256) {                                               \
-    FT_SHARED __attribute__((aligned(16))) float sums[kSplitK * Columns * 32 * 4]; \
-    begin_kernel();                                                                \
-    expert_codes<__VA_ARGS__, Columns>(p, (float(*)[Columns][32][4])sums);         \
+#define FT_EXPERT_OF(name, ...)                                          \
+  FT_KERNEL(name, ExpertArgs, 256) {                                     \
+    FT_SHARED __attribute__((aligned(16))) float sums[kSplitK * 32 * 4]; \
+    begin_kernel();                                                      \
+    expert_codes<__VA_ARGS__>(p, (float(*)[32][4])sums);                 \
   }
-#define FT_EXPERT(Bits, Group, Scales)                                                       \
-  FT_EXPERT_OF(expert_##Bits##_##Group##_##Scales##_1, 1, AffineRecord<Bits, Group, Scales>) \
-  FT_EXPERT_OF(expert_##Bits##_##Group##_##Scales##_4, 4, AffineRecord<Bits, Group, Scales>)
+#define FT_EXPERT(Bits, Group, Scales) \
+  FT_EXPERT_OF(expert_##Bits##_##Group##_##Scales, AffineRecord<Bits, Group, Scales>)
 #define FT_EXPERTS(Bits, Group) FT_EXPERT(Bits, Group, 0) FT_EXPERT(Bits, Group, 1)
 
 namespace ft::cuda {
@@ -213,8 +199,7 @@ FT_EXPERT(4, 16, 1)
 FT_EXPERT(8, 16, 1)
 FT_EXPERT(4, 64, 2)
 FT_EXPERT(8, 64, 2)
-FT_EXPERT_OF(expert_e2m1_1, 1, SmallFloatRecord)
-FT_EXPERT_OF(expert_e2m1_4, 4, SmallFloatRecord)
+FT_EXPERT_OF(expert_e2m1, SmallFloatRecord)
 
 // Plain weights: a warp has one output; lane i the inputs 8 i ... 8 i + 7 of each 256. x: eight outputs; y:
 // bundle.

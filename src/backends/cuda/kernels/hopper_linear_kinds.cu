@@ -1,5 +1,6 @@
 // The streaming linear (hopper_linear.cuh) for every kind of weights but 4 bits in groups of 64 with
 // scales of bfloat16. One kernel serves all widths: a constant piece size gains little for short stages.
+#include "backends/cuda/kernels/hopper_kinds.h"
 #include "backends/cuda/kernels/hopper_linear.cuh"
 
 #define FT_STREAM_KIND(Bits, Group, Scales, Rows)                                      \
@@ -15,16 +16,7 @@
 
 namespace ft::cuda {
 
-FT_STREAM_KIND_ROWS(4, 32, 0)
-FT_STREAM_KIND_ROWS(4, 32, 1)
-FT_STREAM_KIND_ROWS(4, 32, 2)
-FT_STREAM_KIND_ROWS(8, 32, 0)
-FT_STREAM_KIND_ROWS(8, 32, 1)
-FT_STREAM_KIND_ROWS(8, 32, 2)
-FT_STREAM_KIND_ROWS(4, 16, 1)
-FT_STREAM_KIND_ROWS(8, 16, 1)
-FT_STREAM_KIND_ROWS(4, 64, 2)
-FT_STREAM_KIND_ROWS(8, 64, 0)
-FT_STREAM_KIND_ROWS(8, 64, 2)
+FT_HOPPER_KINDS(FT_STREAM_KIND_ROWS)
+FT_HOPPER_STREAMED_KINDS(FT_STREAM_KIND_ROWS)
 
 }  // namespace ft::cuda

@@ -170,7 +170,7 @@ FT_DEVICE void multiply_plain(const PlainLinearArgs& p) {
 }
 
 /// Weights of bfloat16 and several neighbouring outputs a warp, so that a row is loaded once for all of them.
-/// The bits are those of multiply_plain.
+/// The bits equal multiply_plain's.
 template <int Rows, int Outputs, int Ahead>
 FT_DEVICE void multiply_outputs(const PlainLinearArgs& p) {
   constexpr int kStep = 256;

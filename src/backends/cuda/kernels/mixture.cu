@@ -181,7 +181,7 @@ struct MixtureSlice {
   }
 };
 
-/// A tile of gate and of up, of a distinct expert; those of the expert that every row passes come first.
+/// A tile of gate and of up, of a distinct expert. The tiles of the expert that every row passes come first.
 struct MixtureTile {
   int place, tile, tiles;  // place < 0: that expert
 

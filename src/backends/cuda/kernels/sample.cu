@@ -33,7 +33,7 @@ FT_KERNEL(capture_rows, CaptureArgs, 256) {
   p.store[(long long)place * p.in.width + i] = p.in.data[(long long)row * p.in.stride + i];
 }
 
-/// The column after those of the block.
+/// The column after the block's last.
 FT_DEVICE int end_of_part(const View& logits) {
   return min_(((int)blockIdx.x + 1) * kSampleColumns, logits.width);
 }
@@ -83,8 +83,8 @@ FT_DEVICE void penalise(float& value, const AdjustPlace& a, int output) {
   if (output > 0) value = value - a.frequency * (float)output - a.presence;
 }
 
-/// Each token that was seen and has a column in [first, end): those of the history, then drafts that are not
-/// among them.
+/// Each token that was seen and has a column in [first, end): the history's, then drafts that are not among
+/// them.
 FT_DEVICE void penalise_part(const AdjustArgs& p, const AdjustPlace& a, int row, float* logits, int first,
                              int end) {
   const int lowest = token_at(p.ids, first), highest = token_at(p.ids, end - 1);

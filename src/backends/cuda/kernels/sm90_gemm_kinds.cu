@@ -1,5 +1,6 @@
 // Linears of many rows with Hopper's asynchronous matrix instruction (sm90_gemm.cuh) for other kinds of
 // weights than 4 bits in groups of 64 with scales of bfloat16; and rows of groups of 32 as these read them.
+#include "backends/cuda/kernels/hopper_kinds.h"
 #include "backends/cuda/kernels/sm90_gemm.cuh"
 
 #define FT_ASYNC_GEMM_OF(Bits, Group, Scales, Rows)                                 \
@@ -13,15 +14,7 @@
 
 namespace ft::cuda {
 
-FT_ASYNC_GEMM_KIND(4, 32, 0)
-FT_ASYNC_GEMM_KIND(4, 32, 1)
-FT_ASYNC_GEMM_KIND(4, 32, 2)
-FT_ASYNC_GEMM_KIND(8, 32, 0)
-FT_ASYNC_GEMM_KIND(8, 32, 1)
-FT_ASYNC_GEMM_KIND(8, 32, 2)
-FT_ASYNC_GEMM_KIND(4, 64, 2)
-FT_ASYNC_GEMM_KIND(8, 64, 0)
-FT_ASYNC_GEMM_KIND(8, 64, 2)
+FT_HOPPER_KINDS(FT_ASYNC_GEMM_KIND)
 
 // [block of rows][group]: codes as [2 parts][rows][16 bytes], then scales as they are, [rows / 8][16]. Part c
 // of a row has the words c, c + 2, c + 4, c + 6 of its group: lane t of a packed record multiplies words 2 t
