@@ -384,7 +384,7 @@ void SchemaBuilder::check_literals() {
   }
   for (const auto& [id, values] : wrong) {
     std::erase_if(graph_.nodes_[static_cast<size_t>(id)].literals,
-                  [&values = values](const Json& value) { return values.contains(value); });
+                  [&refused = values](const Json& value) { return refused.contains(value); });
   }
 }
 
