@@ -6,7 +6,8 @@
 #include <optional>
 
 #include "backends/registry.h"
-#include "backends/split/backend.h"
+#include "backends/split/tensor.h"
+#include "base/thread_pool.h"
 
 namespace ft::split {
 namespace {
@@ -14,7 +15,10 @@ namespace {
 constexpr const char* kSplit = "split";
 constexpr const char* kDevices = "devices";
 constexpr const char* kExperts = "experts";
+constexpr const char* kLayers = "layers";
+constexpr const char* kTensor = "tensor";
 constexpr int kMaxLayers = 4096;
+constexpr int kMaxRanks = 8;
 
 std::optional<int> count_in(std::string_view text) {
   int count = 0;
@@ -35,8 +39,8 @@ Result<int> expert_layers(const std::string& value) {
 }
 
 Status check_split(const std::string& value) {
-  if (value == "none" || value == "layers") return {};
-  return Error{Code::kInvalid, fmt::format("expected none or layers, found '{}'", value)};
+  if (value == "none" || value == kLayers || value == kTensor) return {};
+  return Error{Code::kInvalid, fmt::format("expected none, layers or tensor, found '{}'", value)};
 }
 
 Status check_devices(const std::string& value) {
@@ -64,35 +68,71 @@ Status check_whole(const BackendOptions& options, const Result<std::unique_ptr<B
   return options.check_device ? options.check_device(**made) : Status();
 }
 
-Result<std::unique_ptr<Backend>> make_layers(const BackendOptions& options, const MakeOne& make_one) {
-  if (options.target == nullptr)
-    return Error{Code::kUnsupported, "--split layers: this command loads no model to divide; omit the flag"};
-  FT_ASSIGN(const std::vector<DeviceName> names,
-            read_devices(options.settings.value(kDevices, ""), gpu_backend()));
-  if (names.size() < 2) {
-    return Error{Code::kInvalid,
-                 fmt::format("--split layers needs two devices or more; example: --devices {0}:0,{0}:1 or "
-                             "--devices {0}:0,cpu",
-                             gpu_backend())};
-  }
+/// The devices of --split `how`, each with its backend.
+struct DeviceParts {
+  std::vector<DeviceName> names;
   std::vector<Part> parts;
-  std::vector<int> counts;
-  for (const DeviceName& name : names) {
+};
+Result<DeviceParts> make_parts(const BackendOptions& options, const std::string& how,
+                               const MakeOne& make_one) {
+  if (options.target == nullptr) {
+    return Error{Code::kUnsupported,
+                 fmt::format("--split {}: this command loads no model to divide; omit the flag", how)};
+  }
+  DeviceParts made;
+  FT_ASSIGN(made.names, read_devices(options.settings.value(kDevices, ""), gpu_backend()));
+  if (made.names.size() < 2) {
+    return Error{Code::kInvalid,
+                 fmt::format("--split {0} needs two devices or more; example: --devices {1}:0,{1}:1{2}", how,
+                             gpu_backend(),
+                             how == kLayers ? fmt::format(" or --devices {}:0,cpu", gpu_backend()) : "")};
+  }
+  for (const DeviceName& name : made.names) {
     BackendOptions own = options_of_part(options);
     own.name = name.backend, own.settings = own.settings.optional();
     if (!name.device.empty()) own.settings.set({"device", name.device});
-    Result<std::unique_ptr<Backend>> made = make_one(own);
-    if (!made.ok())
-      return Error{made.error().code, fmt::format("--devices {}: {}", name.text(), made.error().message)};
-    parts.push_back({name.text(), std::move(*made)});
+    if (how == kTensor) {
+      own.packed_cache = {};  // ranks would write one file
+      if (own.threads == 0) own.threads = std::max(1, usual_workers() / static_cast<int>(made.names.size()));
+    }
+    Result<std::unique_ptr<Backend>> backend = make_one(own);
+    if (!backend.ok()) {
+      return Error{backend.error().code,
+                   fmt::format("--devices {}: {}", name.text(), backend.error().message)};
+    }
+    made.parts.push_back({name.text(), std::move(*backend)});
+  }
+  return made;
+}
+
+Result<std::unique_ptr<Backend>> make_layers(const BackendOptions& options, const MakeOne& make_one) {
+  FT_ASSIGN(DeviceParts made, make_parts(options, kLayers, make_one));
+  std::vector<int> counts;
+  for (const DeviceName& name : made.names) {
     if (name.layers > 0) counts.push_back(name.layers);
   }
-  if (!counts.empty() && counts.size() != parts.size()) {
+  if (!counts.empty() && counts.size() != made.parts.size()) {
     return Error{Code::kInvalid,
                  fmt::format("--devices gives {} of {} devices a number of layers; give it to all or to none",
-                             counts.size(), parts.size())};
+                             counts.size(), made.parts.size())};
   }
-  return by_layers(std::move(parts), std::move(counts), *options.target, options.host_bytes);
+  return by_layers(std::move(made.parts), std::move(counts), *options.target, options.host_bytes);
+}
+
+Result<std::unique_ptr<Backend>> make_ranks(const BackendOptions& options, const MakeOne& make_one) {
+  FT_ASSIGN(const std::vector<DeviceName> names,
+            read_devices(options.settings.value(kDevices, ""), gpu_backend()));
+  if (names.size() > kMaxRanks) {
+    return Error{Code::kInvalid,
+                 fmt::format("--split tensor takes at most {} devices, and --devices names {}", kMaxRanks,
+                             names.size())};
+  }
+  if (std::ranges::any_of(names, [](const DeviceName& name) { return name.layers > 0; })) {
+    return Error{Code::kInvalid,
+                 "--split tensor gives each device a part of every layer; omit =LAYERS in --devices"};
+  }
+  FT_ASSIGN(DeviceParts made, make_parts(options, kTensor, make_one));
+  return by_ranks(std::move(made.parts), *options.target);
 }
 
 /// Experts that are not packed into a file stay in memory.
@@ -128,11 +168,13 @@ Result<std::unique_ptr<Backend>> make_experts(const BackendOptions& options, int
 std::vector<BackendFlag> flags() {
   return {
       {kSplit, "HOW", "none",
-       "Divides the model over --devices: none (default), or layers: consecutive layers on each",
+       "Divides the model over --devices: none (default), layers (consecutive layers on each) or tensor (a "
+       "part of every layer on each, all at the same time)",
        check_split},
       {kDevices, "LIST", "",
        "Devices of --split in order, as BACKEND, BACKEND:NUMBER or NUMBER (of a GPU), each with =LAYERS or "
-       "none: cuda:0,cuda:1 or 0=30,cpu=10. Without numbers of layers: by free memory",
+       "none: cuda:0,cuda:1 or 0=30,cpu=10. Without numbers of layers: by free memory. tensor takes equal "
+       "devices",
        check_devices},
       {kExperts, "PLACE", "device",
        "Routed experts of a mixture: device (default: with the rest of the model), cpu (on the cpu backend, "
@@ -148,10 +190,12 @@ BackendSettings undivided(BackendSettings settings) {
 
 Result<std::vector<std::string>> division_lines(BackendOptions options, const MakeOne& make_one) {
   if (!is_asked(options.settings)) return std::vector<std::string>();
-  if (options.settings.value(kExperts, "device") == "device") options.settings.set({kSplit, "layers"});
+  if (options.settings.value(kExperts, "device") == "device" &&
+      options.settings.value(kSplit, "none") == "none")
+    options.settings.set({kSplit, kLayers});
   FT_ASSIGN(const std::unique_ptr<Backend> made, make(options, make_one));
   if (made->name() != "split") return std::vector<std::string>{"1 (cpu): the whole model"};
-  return division_of(*made, *options.target);
+  return static_cast<const Division&>(*made).division(*options.target);
 }
 
 bool is_asked(const BackendSettings& settings) {
@@ -164,17 +208,21 @@ Result<std::unique_ptr<Backend>> make(const BackendOptions& options, const MakeO
     const std::string value = options.settings.value(flag.name, flag.usual_value);
     if (const Status good = flag.check(value); !good.ok()) return wrong_flag(flag.name.data(), good.error());
   }
-  const bool layers = options.settings.value(kSplit, "none") == "layers";
+  const std::string how = options.settings.value(kSplit, "none");
   const int experts = *expert_layers(options.settings.value(kExperts, "device"));
-  if (layers && experts != 0) {
-    return Error{Code::kInvalid,
-                 "--split layers and --experts cpu divide the model in two ways; use one of them"};
+  if (how != "none" && experts != 0) {
+    return Error{
+        Code::kInvalid,
+        fmt::format("--split {} and --experts cpu divide the model in two ways; use one of them", how)};
   }
-  if (!layers && experts == 0)
-    return Error{Code::kInvalid,
-                 "--devices without --split: add --split layers, or use --device for one GPU"};
-  Result<std::unique_ptr<Backend>> made =
-      layers ? make_layers(options, make_one) : make_experts(options, experts, make_one);
+  if (how == "none" && experts == 0) {
+    return Error{
+        Code::kInvalid,
+        "--devices without --split: add --split layers or --split tensor, or use --device for one GPU"};
+  }
+  Result<std::unique_ptr<Backend>> made = how == kLayers   ? make_layers(options, make_one)
+                                          : how == kTensor ? make_ranks(options, make_one)
+                                                           : make_experts(options, experts, make_one);
   FT_TRY(check_whole(options, made));
   return made;
 }

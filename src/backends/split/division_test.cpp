@@ -112,7 +112,7 @@ TEST_F(Divided, WhatCannotBeDividedIsRefusedWithASentence) {
   EXPECT_EQ(with({{"experts", "gpu"}}),
             "--experts: expected device, cpu or cpu=LAYERS (1 to 4096), found 'gpu'");
   EXPECT_EQ(with({{"experts", "cpu=0"}}).find("--experts: expected"), 0U);
-  EXPECT_EQ(with({{"split", "rows"}}), "--split: expected none or layers, found 'rows'");
+  EXPECT_EQ(with({{"split", "rows"}}), "--split: expected none, layers or tensor, found 'rows'");
   EXPECT_EQ(with({{"split", "layers"}, {"devices", "ref"}}).find("--split layers needs two devices"), 0U);
   EXPECT_EQ(with({{"split", "layers"}, {"devices", "ref=1,ref"}}),
             "--devices gives 1 of 2 devices a number of layers; give it to all or to none");
