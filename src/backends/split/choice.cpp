@@ -17,6 +17,7 @@ constexpr const char* kDevices = "devices";
 constexpr const char* kExperts = "experts";
 constexpr const char* kLayers = "layers";
 constexpr const char* kTensor = "tensor";
+constexpr const char* kAuto = "auto";
 constexpr int kMaxLayers = 4096;
 constexpr int kMaxRanks = 8;
 
@@ -39,8 +40,8 @@ Result<int> expert_layers(const std::string& value) {
 }
 
 Status check_split(const std::string& value) {
-  if (value == "none" || value == kLayers || value == kTensor) return {};
-  return Error{Code::kInvalid, fmt::format("expected none, layers or tensor, found '{}'", value)};
+  if (value == "none" || value == kLayers || value == kTensor || value == kAuto) return {};
+  return Error{Code::kInvalid, fmt::format("expected none, layers, tensor or auto, found '{}'", value)};
 }
 
 Status check_devices(const std::string& value) {
@@ -163,13 +164,88 @@ Result<std::unique_ptr<Backend>> make_experts(const BackendOptions& options, int
   return with_experts({std::move(name), std::move(main)}, {"cpu", std::move(experts)}, layers);
 }
 
+/// What --split auto may do, besides one device.
+struct Arrangement {
+  std::string what;
+  BackendOptions options;
+};
+
+/// In the order in which they are tried: GPUs that have all layers come before the processors, and a
+/// mixture's experts leave the GPU before whole layers do.
+std::vector<Arrangement> arrangements(const BackendOptions& options, const std::vector<DeviceName>& names,
+                                      const std::string& listed, const std::string& first) {
+  const bool mixture = std::ranges::any_of(
+      options.target->instructions(),
+      [](const Instruction& instruction) { return std::holds_alternative<MoeMlp>(instruction); });
+  const std::string devices = names.size() > 1 ? listed : first + ",cpu";
+  const bool has_host =
+      names.size() < 2 || std::ranges::find(names, "cpu", &DeviceName::backend) != names.end();
+  Arrangement layers{fmt::format("layers over {}", devices), options};
+  layers.options.settings.set({kSplit, kLayers}), layers.options.settings.set({kDevices, devices});
+  Arrangement experts{fmt::format("routed experts on the processors, the rest on {}", first), options};
+  experts.options.settings.set({kExperts, "cpu"});
+  if (!mixture) return {layers};
+  return has_host ? std::vector{experts, layers} : std::vector{layers, experts};
+}
+
+Status check_fit(const BackendOptions& options, const Backend& backend) {
+  if (options.check_device) return options.check_device(backend);
+  const std::int64_t own = backend.limits({}).memory_bytes, free = own > 0 ? own : options.host_bytes;
+  const std::int64_t bytes = options.target->bytes_held();
+  if (free <= 0 || bytes <= free) return {};
+  return Error{Code::kExhausted, fmt::format("the weights take {:.1f} GB, and {} has {:.1f} GB free",
+                                             static_cast<double>(bytes) * 1e-9, backend.name(),
+                                             static_cast<double>(free) * 1e-9)};
+}
+
+Result<std::unique_ptr<Backend>> make_automatic(const BackendOptions& options, const MakeOne& make_one) {
+  FT_ASSIGN(const std::vector<DeviceName> names,
+            read_devices(options.settings.value(kDevices, ""), gpu_backend()));
+  if (options.target == nullptr) {
+    return Error{Code::kUnsupported, "--split auto: this command loads no model to divide; omit the flag"};
+  }
+  BackendOptions first = options_of_part(options);
+  if (!names.empty()) {
+    first.name = names[0].backend, first.settings = first.settings.optional();
+    if (!names[0].device.empty()) first.settings.set({"device", names[0].device});
+  }
+  FT_ASSIGN(std::unique_ptr<Backend> one, make_one(first));
+  const std::string name = names.empty() ? std::string(one->name()) : names[0].text();
+  const auto tell = [&](const std::string& what) {
+    if (options.notice) options.notice("--split auto: " + what);
+  };
+  const Status fits = check_fit(options, *one);
+  if (fits.ok()) {
+    tell(fmt::format("the whole model on {}, which has room for it", name));
+    return one;
+  }
+  if (one->name() == "cpu" && names.size() < 2) return fits.error();
+  one.reset();
+  first.check_device = options.check_device;
+  std::string why = fmt::format("one device: {}", fits.error().message);
+  for (const Arrangement& next : arrangements(first, names, options.settings.value(kDevices, ""), name)) {
+    const bool experts = next.options.settings.value(kExperts, "device") != "device";
+    Result<std::unique_ptr<Backend>> made =
+        experts ? make_experts(next.options, -1, make_one) : make_layers(next.options, make_one);
+    const Status good = made.ok() ? check_fit(options, **made) : Status(made.error());
+    if (good.ok()) {
+      tell(fmt::format("{}, because {}", next.what, why));
+      return made;
+    }
+    why += fmt::format("; {}: {}", next.what, good.error().message);
+  }
+  return Error{Code::kExhausted, fmt::format("--split auto: the model has room nowhere: {}", why)};
+}
+
 }  // namespace
 
 std::vector<BackendFlag> flags() {
   return {
       {kSplit, "HOW", "none",
-       "Divides the model over --devices: none (default), layers (consecutive layers on each) or tensor (a "
-       "part of every layer on each, all at the same time)",
+       "Divides the model over --devices: none (default), layers (consecutive layers on each), tensor (a "
+       "part "
+       "of every layer on each, all at the same time) or auto (the first that has room: the first device, a "
+       "mixture's experts on the processors or layers; it says which and why)",
        check_split},
       {kDevices, "LIST", "",
        "Devices of --split in order, as BACKEND, BACKEND:NUMBER or NUMBER (of a GPU), each with =LAYERS or "
@@ -193,9 +269,15 @@ Result<std::vector<std::string>> division_lines(BackendOptions options, const Ma
   if (options.settings.value(kExperts, "device") == "device" &&
       options.settings.value(kSplit, "none") == "none")
     options.settings.set({kSplit, kLayers});
+  std::string why;
+  options.notice = [&why](const std::string& text) { why = text; };
   FT_ASSIGN(const std::unique_ptr<Backend> made, make(options, make_one));
-  if (made->name() != "split") return std::vector<std::string>{"1 (cpu): the whole model"};
-  return static_cast<const Division&>(*made).division(*options.target);
+  std::vector<std::string> lines = {fmt::format("1 ({}): the whole model", made->name())};
+  if (made->name() == "split") {
+    FT_ASSIGN(lines, static_cast<const Division&>(*made).division(*options.target));
+  }
+  if (!why.empty()) lines.front() += fmt::format(" ({})", why);
+  return lines;
 }
 
 bool is_asked(const BackendSettings& settings) {
@@ -220,6 +302,7 @@ Result<std::unique_ptr<Backend>> make(const BackendOptions& options, const MakeO
         Code::kInvalid,
         "--devices without --split: add --split layers or --split tensor, or use --device for one GPU"};
   }
+  if (how == kAuto) return make_automatic(options, make_one);
   Result<std::unique_ptr<Backend>> made = how == kLayers   ? make_layers(options, make_one)
                                           : how == kTensor ? make_ranks(options, make_one)
                                                            : make_experts(options, experts, make_one);

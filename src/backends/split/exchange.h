@@ -41,7 +41,7 @@ class Mailboxes {
  public:
   Mailboxes(int ranks, Wire& wire) : ranks_(ranks), wire_(&wire) {}
 
-  /// Room for so many values from each rank.
+  /// Room for `values` values from each rank.
   void reserve(std::size_t values);
   /// Nothing was sent: numbers may begin again at 1.
   void clear();

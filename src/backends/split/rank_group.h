@@ -32,7 +32,7 @@ class RankGroup {
   RankGroup& operator=(const RankGroup&) = delete;
 
   int ranks() const { return static_cast<int>(names_.size()); }
-  /// Exchanges have at most so many values from each rank.
+  /// Exchanges have at most `values` values from each rank.
   void reserve(std::size_t values) { mailboxes_.reserve(values); }
 
   /// Calls work(rank) once on each rank at the same time. Throws what the first rank that failed threw.

@@ -79,13 +79,14 @@ class TensorBackend final : public Division {
     return all;
   }
   ProgramMemory memory_for(const Program& program, const Occupancy& use) const override {
+    if (!divides(program)) return home().memory_for(program, use);
     const Result<Ranks> ranks = ranks_of(program);
-    if (!divides(program) || !ranks.ok()) return home().memory_for(program, use);
+    if (!ranks.ok()) return home().memory_for(program, use);
     ProgramMemory all;
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       const ProgramMemory own = parts_[p].backend->memory_for(ranks->parts[p].whole, use);
       all.weights += own.weights, all.key_values += own.key_values;
-      all.states += own.states, all.scratch += own.scratch;
+      all.states += own.states, all.scratch += scratch_of(p, ranks->parts[p], use);
     }
     return all;
   }
@@ -151,6 +152,18 @@ class TensorBackend final : public Division {
     return all;
   }
   bool divides(const Program& program) const { return same_layout(program.layout(), whole_); }
+  /// Activations of a rank's stages: a device uses the same memory for all, the machine's backends do not.
+  std::int64_t scratch_of(std::size_t part, const RankPart& rank, const Occupancy& use) const {
+    const Backend& backend = *parts_[part].backend;
+    const bool shared = backend.limits({}).memory_bytes > 0;
+    std::int64_t bytes = 0;
+    for (const RankStage& stage : rank.stages) {
+      if (stage.program.instructions().empty()) continue;
+      const std::int64_t own = backend.memory_for(stage.program, use).scratch;
+      bytes = shared ? std::max(bytes, own) : bytes + own;
+    }
+    return bytes;
+  }
   std::int64_t least_memory() const {
     std::int64_t least = home().limits({}).memory_bytes;
     for (const Part& part : parts_) least = std::min(least, part.backend->limits({}).memory_bytes);

@@ -214,7 +214,7 @@ TEST(Tensor, APlacementIsALineForEachDevice) {
       << lines[1];
 }
 
-/// Says that it has so much memory.
+/// Says that it has `bytes_` of memory.
 class Small final : public ForwardingBackend {
  public:
   explicit Small(std::int64_t bytes) : ForwardingBackend(one("ref")), bytes_(bytes) {}
@@ -238,6 +238,16 @@ TEST(Tensor, TheLeastMemoryDecides) {
   };
   EXPECT_EQ(with(1000).error().message.find("--split tensor: the part of device 2 (b) takes 0.0 GB"), 0U);
   EXPECT_EQ((*with(1 << 29))->limits(made.program.layout()).memory_bytes, std::int64_t{1} << 30);
+}
+
+TEST(Tensor, ThePlanCountsTheActivationsOfEveryStage) {
+  const TestProgram made({}, 3);
+  const Occupancy use{.slots = 2, .blocks = 3, .rows = 8, .logit_rows = 2};
+  const ProgramMemory whole = one("cpu")->memory_for(made.program, use);
+  const ProgramMemory ranks = ranks_of("cpu", 2, made.program)->memory_for(made.program, use);
+  EXPECT_GT(ranks.scratch, whole.scratch);
+  EXPECT_GE(ranks.weights, whole.weights - made.program.bytes_held() / 10);
+  EXPECT_EQ(ranks.key_values, whole.key_values);
 }
 
 }  // namespace
