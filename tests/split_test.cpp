@@ -7,7 +7,8 @@
 
 #include "backends/cpu/backend.h"
 #include "backends/cuda/test_devices.h"
-#include "backends/split/backend.h"
+#include "backends/split/shuffled_wire.h"
+#include "backends/split/tensor.h"
 #include "tests/bytes_in_memory.h"
 #include "tests/toy_decoder.h"
 
@@ -27,38 +28,55 @@ Made one(const std::string& kind) {
   return std::move(make_backend({.name = kind, .threads = 2}).value());
 }
 
-/// A division: the parts' kinds and their layers, or the layers whose experts are on the second part.
+/// A division: the parts' kinds and their layers, or the layers whose experts are on the second part, or a
+/// part of every layer on each (`ranks`; with `shuffles` over a wire that delivers late, in any order, torn).
 struct Division {
   std::string name;
   std::vector<std::string> kinds;
   std::vector<int> counts = {};
   int experts = 0;
+  bool ranks = false, shuffles = false;
   bool equal() const {
     return std::ranges::all_of(kinds, [this](const std::string& kind) { return kind == kinds[0]; });
   }
   bool emulated() const { return std::ranges::find(kinds, "cuda") != kinds.end(); }
 
-  Made make() const {
+  Made make(bool folders = false) const {
     std::vector<split::Part> parts;
     for (const std::string& kind : kinds) parts.push_back({kind, one(kind)});
+    if (ranks) {
+      split::RankGroupOptions options;
+      if (shuffles) options.wire = std::make_unique<split::ShuffledWire>(11);
+      return std::move(
+          split::by_ranks(std::move(parts), ToyModel(toy_of(folders)).target, std::move(options)).value());
+    }
     if (counts.empty())
       return std::move(split::with_experts(std::move(parts[0]), std::move(parts[1]), experts).value());
-    return std::move(split::by_layers(std::move(parts), counts, ToyModel(toy_of()).target, 0).value());
+    return std::move(split::by_layers(std::move(parts), counts, ToyModel(toy_of(folders)).target, 0).value());
   }
 };
 
 std::vector<Division> divisions() {
   std::vector<Division> all = {
-      {"RefLayers", {"ref", "ref"}, {1, 2}},        {"RefEachLayer", {"ref", "ref", "ref"}, {1, 1, 1}},
-      {"RefExperts", {"ref", "ref"}, {}, -1},       {"RefExpertsOfTwoLayers", {"ref", "ref"}, {}, 2},
-      {"CpuLayers", {"cpu", "cpu"}, {1, 2}},        {"CpuExperts", {"cpu", "cpu"}, {}, -1},
-      {"RefAndCpu", {"ref", "cpu"}, {1, 2}},        {"CpuAndRef", {"cpu", "ref"}, {1, 2}},
-      {"RefWithCpuExperts", {"ref", "cpu"}, {}, -1}};
+      {"RefLayers", {"ref", "ref"}, {1, 2}},
+      {"RefEachLayer", {"ref", "ref", "ref"}, {1, 1, 1}},
+      {"RefExperts", {"ref", "ref"}, {}, -1},
+      {"RefExpertsOfTwoLayers", {"ref", "ref"}, {}, 2},
+      {"CpuLayers", {"cpu", "cpu"}, {1, 2}},
+      {"CpuExperts", {"cpu", "cpu"}, {}, -1},
+      {"RefAndCpu", {"ref", "cpu"}, {1, 2}},
+      {"CpuAndRef", {"cpu", "ref"}, {1, 2}},
+      {"RefWithCpuExperts", {"ref", "cpu"}, {}, -1},
+      {.name = "RefRanks", .kinds = {"ref", "ref"}, .ranks = true},
+      {.name = "RefShuffledRanks", .kinds = {"ref", "ref", "ref", "ref"}, .ranks = true, .shuffles = true},
+      {.name = "CpuRanks", .kinds = {"cpu", "cpu"}, .ranks = true}};
 #if FORETOKEN_EMULATES_CUDA
   cuda::offer_emulated_device();
-  for (Division& division : std::vector<Division>{{"CudaLayers", {"cuda", "cuda"}, {1, 2}},
-                                                  {"CudaAndCpu", {"cuda", "cpu"}, {1, 2}},
-                                                  {"CudaWithCpuExperts", {"cuda", "cpu"}, {}, -1}})
+  for (Division& division :
+       std::vector<Division>{{"CudaLayers", {"cuda", "cuda"}, {1, 2}},
+                             {"CudaAndCpu", {"cuda", "cpu"}, {1, 2}},
+                             {"CudaWithCpuExperts", {"cuda", "cpu"}, {}, -1},
+                             {.name = "CudaRanks", .kinds = {"cuda", "cuda"}, .ranks = true}})
     all.push_back(std::move(division));
 #endif
   return all;
@@ -226,8 +244,8 @@ TEST_P(Split, EveryDrafterIsLosslessAloneInABatchAndFromASnapshot) {
   const Division& division = GetParam();
   const bool emulated = division.emulated();                      // takes seconds
   const bool folders = division.counts.size() != 3 && !emulated;  // one's assistant reads another part's keys
-  ToyDecoder decoder(division.make(), 3, toy_of(folders), 256, 1 << 20);
-  ToyDecoder alone(division.equal() ? one(division.kinds[0]) : division.make(), 3, toy_of(folders));
+  ToyDecoder decoder(division.make(folders), 3, toy_of(folders), 256, 1 << 20);
+  ToyDecoder alone(division.equal() ? one(division.kinds[0]) : division.make(folders), 3, toy_of(folders));
   std::vector<std::vector<std::int32_t>> plain;
   const int prompts = emulated ? 2 : 3;
   for (int i = 0; i < prompts; ++i) plain.push_back(alone.answer(prompt(i), sampled(i, 0, emulated)));

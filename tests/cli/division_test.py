@@ -24,9 +24,21 @@ class Division(cli_test.CliTest):
         self.assertEqual(whole["token_ids"], parts["token_ids"])
         self.assertIn("layers 1 to ", parts["backend"])
 
+    def test_ranks_give_the_tokens_of_one_device(self):
+        asked = ("run", "--prompt-ids", "1,2,3", "--max-tokens", "12", "--seed", "3", "--temperature", "1")
+        whole = self.expect_json(0, *asked, "--backend", "cpu", "--threads", "1")
+        for devices in ("cpu,cpu", "cpu,cpu,cpu,cpu"):
+            ranks = self.expect_json(0, *asked, "--threads", "1", "--split", "tensor", "--devices", devices)
+            self.assertEqual(whole["token_ids"], ranks["token_ids"], devices)
+        self.assertIn("4 ranks, each on ", ranks["backend"])
+        found = self.expect_json(0, "inspect", "--split", "tensor", "--devices", "cpu,cpu")
+        self.assertIn("the embedding", found["devices"][0])
+        self.assertIn("2 (cpu): ", found["devices"][1])
+
     def test_what_cannot_be_is_one_sentence(self):
         run = ("run", "--prompt-ids", "1")
         self.expect_error(2, "needs two devices", *run, "--split", "layers", "--devices", "cpu")
+        self.expect_error(2, "name devices of one kind", *run, "--split", "tensor", "--devices", "cpu,ref")
         self.expect_error(2, "expected device, cpu or cpu=LAYERS", *run, "--experts", "gpu")
         self.expect_error(2, "--devices without --split", *run, "--devices", "cpu,ref")
         self.expect_error(2, "'cpu=0' has no number of layers", *run, "--split", "layers", "--devices", "cpu=0,ref=1")

@@ -53,7 +53,7 @@ class OnOnePart final : public ForwardingExecutable {
 };
 
 /// What both divisions have in common.
-class SplitBackend : public Backend {
+class SplitBackend : public Division {
  public:
   explicit SplitBackend(std::vector<Part> parts, std::size_t home) : parts_(std::move(parts)), home_(home) {}
 
@@ -109,7 +109,7 @@ class SplitBackend : public Backend {
   Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
     return home().make_rows(width, capacity);
   }
-  Result<std::vector<std::string>> division(const Program& program) const {
+  Result<std::vector<std::string>> division(const Program& program) const override {
     FT_ASSIGN(const Placement placement, place(program));
     std::vector<std::string> lines;
     for (std::size_t p = 0; p < parts_.size(); ++p) {
@@ -295,10 +295,6 @@ Result<std::unique_ptr<Backend>> with_experts(Part main, Part experts, int layer
   std::vector<Part> parts;
   parts.push_back(std::move(main)), parts.push_back(std::move(experts));
   return std::unique_ptr<Backend>(std::make_unique<WithExperts>(std::move(parts), layers));
-}
-
-Result<std::vector<std::string>> division_of(const Backend& split, const Program& program) {
-  return static_cast<const SplitBackend&>(split).division(program);
 }
 
 }  // namespace ft::split

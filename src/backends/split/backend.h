@@ -27,8 +27,11 @@ Result<std::unique_ptr<Backend>> by_layers(std::vector<Part> parts, std::vector<
 /// Routed experts of the first `layers` layers on `experts`, below 0: of all.
 Result<std::unique_ptr<Backend>> with_experts(Part main, Part experts, int layers);
 
-/// A line for each part of a backend that these made: its name, what it has of the program, bytes of weights
-/// and free memory.
-Result<std::vector<std::string>> division_of(const Backend& split, const Program& program);
+/// A backend that these or by_ranks() (tensor.h) made.
+class Division : public Backend {
+ public:
+  /// A line for each part: its name, what it has of the program, bytes of weights and free memory.
+  virtual Result<std::vector<std::string>> division(const Program& program) const = 0;
+};
 
 }  // namespace ft::split

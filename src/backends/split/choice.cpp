@@ -6,7 +6,8 @@
 #include <optional>
 
 #include "backends/registry.h"
-#include "backends/split/backend.h"
+#include "backends/split/tensor.h"
+#include "base/thread_pool.h"
 
 namespace ft::split {
 namespace {
@@ -14,7 +15,11 @@ namespace {
 constexpr const char* kSplit = "split";
 constexpr const char* kDevices = "devices";
 constexpr const char* kExperts = "experts";
+constexpr const char* kLayers = "layers";
+constexpr const char* kTensor = "tensor";
+constexpr const char* kAuto = "auto";
 constexpr int kMaxLayers = 4096;
+constexpr int kMaxRanks = 8;
 
 std::optional<int> count_in(std::string_view text) {
   int count = 0;
@@ -35,8 +40,8 @@ Result<int> expert_layers(const std::string& value) {
 }
 
 Status check_split(const std::string& value) {
-  if (value == "none" || value == "layers") return {};
-  return Error{Code::kInvalid, fmt::format("expected none or layers, found '{}'", value)};
+  if (value == "none" || value == kLayers || value == kTensor || value == kAuto) return {};
+  return Error{Code::kInvalid, fmt::format("expected none, layers, tensor or auto, found '{}'", value)};
 }
 
 Status check_devices(const std::string& value) {
@@ -64,35 +69,71 @@ Status check_whole(const BackendOptions& options, const Result<std::unique_ptr<B
   return options.check_device ? options.check_device(**made) : Status();
 }
 
-Result<std::unique_ptr<Backend>> make_layers(const BackendOptions& options, const MakeOne& make_one) {
-  if (options.target == nullptr)
-    return Error{Code::kUnsupported, "--split layers: this command loads no model to divide; omit the flag"};
-  FT_ASSIGN(const std::vector<DeviceName> names,
-            read_devices(options.settings.value(kDevices, ""), gpu_backend()));
-  if (names.size() < 2) {
-    return Error{Code::kInvalid,
-                 fmt::format("--split layers needs two devices or more; example: --devices {0}:0,{0}:1 or "
-                             "--devices {0}:0,cpu",
-                             gpu_backend())};
-  }
+/// The devices of --split `how`, each with its backend.
+struct DeviceParts {
+  std::vector<DeviceName> names;
   std::vector<Part> parts;
-  std::vector<int> counts;
-  for (const DeviceName& name : names) {
+};
+Result<DeviceParts> make_parts(const BackendOptions& options, const std::string& how,
+                               const MakeOne& make_one) {
+  if (options.target == nullptr) {
+    return Error{Code::kUnsupported,
+                 fmt::format("--split {}: this command loads no model to divide; omit the flag", how)};
+  }
+  DeviceParts made;
+  FT_ASSIGN(made.names, read_devices(options.settings.value(kDevices, ""), gpu_backend()));
+  if (made.names.size() < 2) {
+    return Error{Code::kInvalid,
+                 fmt::format("--split {0} needs two devices or more; example: --devices {1}:0,{1}:1{2}", how,
+                             gpu_backend(),
+                             how == kLayers ? fmt::format(" or --devices {}:0,cpu", gpu_backend()) : "")};
+  }
+  for (const DeviceName& name : made.names) {
     BackendOptions own = options_of_part(options);
     own.name = name.backend, own.settings = own.settings.optional();
     if (!name.device.empty()) own.settings.set({"device", name.device});
-    Result<std::unique_ptr<Backend>> made = make_one(own);
-    if (!made.ok())
-      return Error{made.error().code, fmt::format("--devices {}: {}", name.text(), made.error().message)};
-    parts.push_back({name.text(), std::move(*made)});
+    if (how == kTensor) {
+      own.packed_cache = {};  // ranks would write one file
+      if (own.threads == 0) own.threads = std::max(1, usual_workers() / static_cast<int>(made.names.size()));
+    }
+    Result<std::unique_ptr<Backend>> backend = make_one(own);
+    if (!backend.ok()) {
+      return Error{backend.error().code,
+                   fmt::format("--devices {}: {}", name.text(), backend.error().message)};
+    }
+    made.parts.push_back({name.text(), std::move(*backend)});
+  }
+  return made;
+}
+
+Result<std::unique_ptr<Backend>> make_layers(const BackendOptions& options, const MakeOne& make_one) {
+  FT_ASSIGN(DeviceParts made, make_parts(options, kLayers, make_one));
+  std::vector<int> counts;
+  for (const DeviceName& name : made.names) {
     if (name.layers > 0) counts.push_back(name.layers);
   }
-  if (!counts.empty() && counts.size() != parts.size()) {
+  if (!counts.empty() && counts.size() != made.parts.size()) {
     return Error{Code::kInvalid,
                  fmt::format("--devices gives {} of {} devices a number of layers; give it to all or to none",
-                             counts.size(), parts.size())};
+                             counts.size(), made.parts.size())};
   }
-  return by_layers(std::move(parts), std::move(counts), *options.target, options.host_bytes);
+  return by_layers(std::move(made.parts), std::move(counts), *options.target, options.host_bytes);
+}
+
+Result<std::unique_ptr<Backend>> make_ranks(const BackendOptions& options, const MakeOne& make_one) {
+  FT_ASSIGN(const std::vector<DeviceName> names,
+            read_devices(options.settings.value(kDevices, ""), gpu_backend()));
+  if (names.size() > kMaxRanks) {
+    return Error{Code::kInvalid,
+                 fmt::format("--split tensor takes at most {} devices, and --devices names {}", kMaxRanks,
+                             names.size())};
+  }
+  if (std::ranges::any_of(names, [](const DeviceName& name) { return name.layers > 0; })) {
+    return Error{Code::kInvalid,
+                 "--split tensor gives each device a part of every layer; omit =LAYERS in --devices"};
+  }
+  FT_ASSIGN(DeviceParts made, make_parts(options, kTensor, make_one));
+  return by_ranks(std::move(made.parts), *options.target);
 }
 
 /// Experts that are not packed into a file stay in memory.
@@ -123,16 +164,93 @@ Result<std::unique_ptr<Backend>> make_experts(const BackendOptions& options, int
   return with_experts({std::move(name), std::move(main)}, {"cpu", std::move(experts)}, layers);
 }
 
+/// What --split auto may do, besides one device.
+struct Arrangement {
+  std::string what;
+  BackendOptions options;
+};
+
+/// In the order in which they are tried: GPUs that have all layers come before the processors, and a
+/// mixture's experts leave the GPU before whole layers do.
+std::vector<Arrangement> arrangements(const BackendOptions& options, const std::vector<DeviceName>& names,
+                                      const std::string& listed, const std::string& first) {
+  const bool mixture = std::ranges::any_of(
+      options.target->instructions(),
+      [](const Instruction& instruction) { return std::holds_alternative<MoeMlp>(instruction); });
+  const std::string devices = names.size() > 1 ? listed : first + ",cpu";
+  const bool has_host =
+      names.size() < 2 || std::ranges::find(names, "cpu", &DeviceName::backend) != names.end();
+  Arrangement layers{fmt::format("layers over {}", devices), options};
+  layers.options.settings.set({kSplit, kLayers}), layers.options.settings.set({kDevices, devices});
+  Arrangement experts{fmt::format("routed experts on the processors, the rest on {}", first), options};
+  experts.options.settings.set({kExperts, "cpu"});
+  if (!mixture) return {layers};
+  return has_host ? std::vector{experts, layers} : std::vector{layers, experts};
+}
+
+Status check_fit(const BackendOptions& options, const Backend& backend) {
+  if (options.check_device) return options.check_device(backend);
+  const std::int64_t own = backend.limits({}).memory_bytes, free = own > 0 ? own : options.host_bytes;
+  const std::int64_t bytes = options.target->bytes_held();
+  if (free <= 0 || bytes <= free) return {};
+  return Error{Code::kExhausted, fmt::format("the weights take {:.1f} GB, and {} has {:.1f} GB free",
+                                             static_cast<double>(bytes) * 1e-9, backend.name(),
+                                             static_cast<double>(free) * 1e-9)};
+}
+
+Result<std::unique_ptr<Backend>> make_automatic(const BackendOptions& options, const MakeOne& make_one) {
+  FT_ASSIGN(const std::vector<DeviceName> names,
+            read_devices(options.settings.value(kDevices, ""), gpu_backend()));
+  if (options.target == nullptr) {
+    return Error{Code::kUnsupported, "--split auto: this command loads no model to divide; omit the flag"};
+  }
+  BackendOptions first = options_of_part(options);
+  if (!names.empty()) {
+    first.name = names[0].backend, first.settings = first.settings.optional();
+    if (!names[0].device.empty()) first.settings.set({"device", names[0].device});
+  }
+  FT_ASSIGN(std::unique_ptr<Backend> one, make_one(first));
+  const std::string name = names.empty() ? std::string(one->name()) : names[0].text();
+  const auto tell = [&](const std::string& what) {
+    if (options.notice) options.notice("--split auto: " + what);
+  };
+  const Status fits = check_fit(options, *one);
+  if (fits.ok()) {
+    tell(fmt::format("the whole model on {}, which has room for it", name));
+    return one;
+  }
+  if (one->name() == "cpu" && names.size() < 2) return fits.error();
+  one.reset();
+  first.check_device = options.check_device;
+  std::string why = fmt::format("one device: {}", fits.error().message);
+  for (const Arrangement& next : arrangements(first, names, options.settings.value(kDevices, ""), name)) {
+    const bool experts = next.options.settings.value(kExperts, "device") != "device";
+    Result<std::unique_ptr<Backend>> made =
+        experts ? make_experts(next.options, -1, make_one) : make_layers(next.options, make_one);
+    const Status good = made.ok() ? check_fit(options, **made) : Status(made.error());
+    if (good.ok()) {
+      tell(fmt::format("{}, because {}", next.what, why));
+      return made;
+    }
+    why += fmt::format("; {}: {}", next.what, good.error().message);
+  }
+  return Error{Code::kExhausted, fmt::format("--split auto: the model has room nowhere: {}", why)};
+}
+
 }  // namespace
 
 std::vector<BackendFlag> flags() {
   return {
       {kSplit, "HOW", "none",
-       "Divides the model over --devices: none (default), or layers: consecutive layers on each",
+       "Divides the model over --devices: none (default), layers (consecutive layers on each), tensor (a "
+       "part "
+       "of every layer on each, all at the same time) or auto (the first that has room: the first device, a "
+       "mixture's experts on the processors or layers; it says which and why)",
        check_split},
       {kDevices, "LIST", "",
        "Devices of --split in order, as BACKEND, BACKEND:NUMBER or NUMBER (of a GPU), each with =LAYERS or "
-       "none: cuda:0,cuda:1 or 0=30,cpu=10. Without numbers of layers: by free memory",
+       "none: cuda:0,cuda:1 or 0=30,cpu=10. Without numbers of layers: by free memory. tensor takes equal "
+       "devices",
        check_devices},
       {kExperts, "PLACE", "device",
        "Routed experts of a mixture: device (default: with the rest of the model), cpu (on the cpu backend, "
@@ -148,10 +266,18 @@ BackendSettings undivided(BackendSettings settings) {
 
 Result<std::vector<std::string>> division_lines(BackendOptions options, const MakeOne& make_one) {
   if (!is_asked(options.settings)) return std::vector<std::string>();
-  if (options.settings.value(kExperts, "device") == "device") options.settings.set({kSplit, "layers"});
+  if (options.settings.value(kExperts, "device") == "device" &&
+      options.settings.value(kSplit, "none") == "none")
+    options.settings.set({kSplit, kLayers});
+  std::string why;
+  options.notice = [&why](const std::string& text) { why = text; };
   FT_ASSIGN(const std::unique_ptr<Backend> made, make(options, make_one));
-  if (made->name() != "split") return std::vector<std::string>{"1 (cpu): the whole model"};
-  return division_of(*made, *options.target);
+  std::vector<std::string> lines = {fmt::format("1 ({}): the whole model", made->name())};
+  if (made->name() == "split") {
+    FT_ASSIGN(lines, static_cast<const Division&>(*made).division(*options.target));
+  }
+  if (!why.empty()) lines.front() += fmt::format(" ({})", why);
+  return lines;
 }
 
 bool is_asked(const BackendSettings& settings) {
@@ -164,17 +290,22 @@ Result<std::unique_ptr<Backend>> make(const BackendOptions& options, const MakeO
     const std::string value = options.settings.value(flag.name, flag.usual_value);
     if (const Status good = flag.check(value); !good.ok()) return wrong_flag(flag.name.data(), good.error());
   }
-  const bool layers = options.settings.value(kSplit, "none") == "layers";
+  const std::string how = options.settings.value(kSplit, "none");
   const int experts = *expert_layers(options.settings.value(kExperts, "device"));
-  if (layers && experts != 0) {
-    return Error{Code::kInvalid,
-                 "--split layers and --experts cpu divide the model in two ways; use one of them"};
+  if (how != "none" && experts != 0) {
+    return Error{
+        Code::kInvalid,
+        fmt::format("--split {} and --experts cpu divide the model in two ways; use one of them", how)};
   }
-  if (!layers && experts == 0)
-    return Error{Code::kInvalid,
-                 "--devices without --split: add --split layers, or use --device for one GPU"};
-  Result<std::unique_ptr<Backend>> made =
-      layers ? make_layers(options, make_one) : make_experts(options, experts, make_one);
+  if (how == "none" && experts == 0) {
+    return Error{
+        Code::kInvalid,
+        "--devices without --split: add --split layers or --split tensor, or use --device for one GPU"};
+  }
+  if (how == kAuto) return make_automatic(options, make_one);
+  Result<std::unique_ptr<Backend>> made = how == kLayers   ? make_layers(options, make_one)
+                                          : how == kTensor ? make_ranks(options, make_one)
+                                                           : make_experts(options, experts, make_one);
   FT_TRY(check_whole(options, made));
   return made;
 }

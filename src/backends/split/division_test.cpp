@@ -112,7 +112,7 @@ TEST_F(Divided, WhatCannotBeDividedIsRefusedWithASentence) {
   EXPECT_EQ(with({{"experts", "gpu"}}),
             "--experts: expected device, cpu or cpu=LAYERS (1 to 4096), found 'gpu'");
   EXPECT_EQ(with({{"experts", "cpu=0"}}).find("--experts: expected"), 0U);
-  EXPECT_EQ(with({{"split", "rows"}}), "--split: expected none or layers, found 'rows'");
+  EXPECT_EQ(with({{"split", "rows"}}), "--split: expected none, layers, tensor or auto, found 'rows'");
   EXPECT_EQ(with({{"split", "layers"}, {"devices", "ref"}}).find("--split layers needs two devices"), 0U);
   EXPECT_EQ(with({{"split", "layers"}, {"devices", "ref=1,ref"}}),
             "--devices gives 1 of 2 devices a number of layers; give it to all or to none");
@@ -141,6 +141,49 @@ TEST_F(Divided, ADivisionNamesItsArithmeticAndItsDevices) {
   EXPECT_EQ(lines[1].find("2 (cpu): routed experts, 0.00 GB of weights"), 0U) << lines[1];
   options.settings = {};
   EXPECT_TRUE(division_lines(options)->empty());
+}
+
+/// Says that it has `bytes_` of memory.
+class Sized final : public ForwardingBackend {
+ public:
+  Sized(std::int64_t bytes) : ForwardingBackend(std::move(*make_backend({.name = "ref"}))), bytes_(bytes) {}
+  Limits limits(const StateLayout& layout) const override {
+    Limits limits = ForwardingBackend::limits(layout);
+    limits.memory_bytes = bytes_;
+    return limits;
+  }
+
+ private:
+  std::int64_t bytes_;
+};
+
+TEST_F(Divided, AutoTakesTheFirstArrangementThatHasRoomAndSaysWhy) {
+  // Room on each GPU, as a part of the model's bytes in percent.
+  const auto chosen = [&](const Program& program, const std::string& devices, int percent) {
+    BackendOptions options{.name = "gpu", .settings = {{"split", "auto"}}};
+    if (!devices.empty()) options.settings.set({"devices", devices});
+    options.target = &program, options.host_bytes = 2 * program.bytes_held();
+    std::string told;
+    options.notice = [&](const std::string& text) { told = text; };
+    const auto made = make(options, [&](const BackendOptions& one) -> Result<std::unique_ptr<Backend>> {
+      if (one.name == "cpu") return make_backend({.name = "cpu", .threads = 1});
+      return std::unique_ptr<Backend>(std::make_unique<Sized>(program.bytes_held() * percent / 100));
+    });
+    return made.ok() ? told : made.error().message;
+  };
+  EXPECT_EQ(chosen(plain_, "gpu:0,gpu:1", 150),
+            "--split auto: the whole model on gpu:0, which has room for it");
+  EXPECT_EQ(
+      chosen(plain_, "gpu:0,gpu:1", 80).find("--split auto: layers over gpu:0,gpu:1, because one device: "),
+      0U);
+  EXPECT_EQ(chosen(mixture_, "gpu:0,gpu:1", 80).find("--split auto: layers over gpu:0,gpu:1, because"), 0U);
+  EXPECT_EQ(chosen(mixture_, "gpu:0,cpu", 95)
+                .find("--split auto: routed experts on the processors, the rest on "
+                      "gpu:0, because one device: the weights take"),
+            0U);
+  EXPECT_EQ(chosen(plain_, "gpu:0", 60).find("--split auto: layers over gpu:0,cpu, because"), 0U);
+  EXPECT_EQ(chosen(plain_, "gpu:0,gpu:1", 10).find("--split auto: the model has room nowhere: one device: "),
+            0U);
 }
 
 /// Loses its device at step `at`.

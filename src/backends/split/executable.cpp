@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "backends/split/row_runs.h"
 #include "backends/split/state.h"
 
 namespace ft::split {
@@ -50,17 +51,6 @@ class PlacePool {
   }
   std::vector<Store> stores_;
 };
-
-/// Calls copy(row, place, count) for consecutive rows that go to consecutive places.
-template <class Copy>
-void each_run(std::span<const std::int32_t> places, const Copy& copy) {
-  for (std::size_t row = 0; row < places.size();) {
-    std::size_t end = row + 1;
-    while (places[row] >= 0 && end < places.size() && places[end] == places[end - 1] + 1) ++end;
-    if (places[row] >= 0) copy(static_cast<int>(row), places[row], static_cast<int>(end - row));
-    row = end;
-  }
-}
 
 class SplitExecutable final : public Executable {
  public:

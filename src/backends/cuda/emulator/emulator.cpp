@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <mutex>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -68,6 +69,8 @@ class EmulatedDevice final : public Device {
       throw DeviceError(std::string("emulated device: no kernel ") + launch.kernel);
     if (launch.shared_bytes > facts_.shared_bytes)
       throw DeviceError("emulated device: too much shared memory");
+    static std::mutex one;  // devices of several threads share the registers of the emulated threads
+    const std::lock_guard lock(one);
     const auto begin = reinterpret_cast<std::uintptr_t>(dynamic_.data());
     dynamic_memory = dynamic_.data() + (128 - begin % 128) % 128;  // kernels rely on whole 128 bytes
     gridDim = {static_cast<unsigned>(launch.grid.x), static_cast<unsigned>(launch.grid.y),
