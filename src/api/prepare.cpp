@@ -138,6 +138,18 @@ Compiled call_grammar(const ModelInfo& model_info, const GenerateParams& call, b
   return grammar;
 }
 
+/// For an answer that is free and may hold calls: from a call's beginning on. Null where the calls of the
+/// template, or this many tools, have no grammar (docs/limits.md).
+std::shared_ptr<const Grammar> grammar_on_sight(const ModelInfo& model_info, const GenerateParams& call,
+                                                std::uint64_t owner) {
+  if (model_info.grammars == nullptr || model_info.chat_format->calls.body == nullptr) return nullptr;
+  ToolCallRules rules;
+  rules.tools_json = call.tools, rules.format = model_info.chat_format;
+  rules.on_sight = true, rules.owner = owner;
+  const Compiled grammar = model_info.grammars->tool_calls(rules);
+  return grammar.ok() ? *grammar : nullptr;
+}
+
 bool may_call(const GenerateParams& call) {
   return !call.tools.empty() && call.tool_choice != ToolChoice::kNone;
 }
@@ -148,12 +160,13 @@ bool either(const GenerateParams& call) {
 }
 
 /// The grammar of the content; null: unconstrained.
-Compiled grammar_of(const ModelInfo& model_info, const GenerateParams& call) {
+Compiled grammar_of(const ModelInfo& model_info, const GenerateParams& call, std::uint64_t owner) {
   const bool tools = may_call(call), formatted = call.format != Format::kText;
   const bool must = tools && call.tool_choice != ToolChoice::kAuto;
   const bool limited =
       call.strict_tools || !call.parallel_tools || !call.allowed_tools.empty() || !call.text_formats.empty();
-  if (!formatted && !must && !(tools && limited)) return std::shared_ptr<const Grammar>();
+  if (!formatted && !must && !limited && tools) return grammar_on_sight(model_info, call, owner);
+  if (!formatted && !must && !tools) return std::shared_ptr<const Grammar>();
   if (model_info.grammars == nullptr) {
     return Error{Code::kUnsupported,
                  "this model's tokenizer does not support structured output; omit the format"};
@@ -198,7 +211,7 @@ Result<Prepared> prepare(const ModelInfo& model_info, const GenerateParams& call
   FT_TRY(check_model(model_info, call.model));
   FT_TRY(check_speculation(model_info, call));
   Prepared prepared;
-  FT_ASSIGN(const std::shared_ptr<const Grammar> grammar, grammar_of(model_info, call));
+  FT_ASSIGN(const std::shared_ptr<const Grammar> grammar, grammar_of(model_info, call, caller.owner));
   RequestOptions options = call;
   if (call.speculation == Speculation::kOff) options.drafter = DrafterKind::kNone;
   const std::uint64_t seed = call.seed.value_or(random_seed);

@@ -7,6 +7,7 @@
 // if it is the row of the next token.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -33,6 +34,14 @@ class Constraint {
 
   /// Records emitted tokens, in order; each was allowed by its row's mask.
   virtual void commit(std::span<const std::int32_t> tokens) = 0;
+
+  /// The number of rows in turn, from the next one on, that have no mask if `tokens` are emitted; at most one
+  /// more than `tokens`. While it is not 0, a round decodes as if there were no constraint, and draws again
+  /// what follows these rows.
+  virtual std::size_t free_rows(std::span<const std::int32_t> tokens) const {
+    static_cast<void>(tokens);
+    return 0;
+  }
 
   /// Why there is no mask for the next token; its message is empty if there is one.
   virtual Error problem() const = 0;

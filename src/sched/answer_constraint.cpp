@@ -21,6 +21,7 @@ AnswerConstraint::AnswerConstraint(const RequestFields& fields, const Tokenizer&
     : tokenizer_(tokenizer),
       marks_(marks),
       grammar_(fields.grammar),
+      on_sight_(grammar_ != nullptr && grammar_->on_sight() && fields.parse),
       budget_(fields.parse ? fields.thinking_budget : -1) {
   const ReasoningTags& tags = marks.format().reasoning;
   ThinkingOptions thinking;
@@ -31,10 +32,12 @@ AnswerConstraint::AnswerConstraint(const RequestFields& fields, const Tokenizer&
   State& start = rows_[0].state;
   start.splitter = ThinkingSplitter(marks.format(), thinking);
   const bool closed = !fields.parse || prompt_closes_thinking(fields.prompt_text, tags) || !marks.open();
-  start.phase = thinking.starts_in_reasoning                     ? Phase::kReasoning
-                : grammar_ && !closed && marks.format().channels ? Phase::kForcedOpening
-                : !grammar_ || !closed                           ? Phase::kOpening
-                                                                 : Phase::kContent;
+  const bool eager = grammar_ && !on_sight_;
+  for (std::size_t i = 0; on_sight_ && i < marks.calls().size(); ++i) begins_[i] = reached(i, 0).has_value();
+  start.phase = thinking.starts_in_reasoning                  ? Phase::kReasoning
+                : eager && !closed && marks.format().channels ? Phase::kForcedOpening
+                : !eager || !closed                           ? Phase::kOpening
+                                                              : Phase::kContent;
 }
 
 bool AnswerConstraint::over_budget(const State& state) const {
@@ -52,8 +55,16 @@ std::int32_t AnswerConstraint::only_token(const State& state) const {
 AnswerConstraint::State AnswerConstraint::after(const State& state, std::int32_t token) const {
   State next = state;
   const std::string_view bytes = tokenizer_.token_bytes(token);
-  const Phase content = grammar_ ? Phase::kContent : Phase::kFree;
-  if (grammar_ && marks_.ends_answer(token)) {
+  const bool eager = grammar_ && !on_sight_;
+  const Phase content = eager ? Phase::kContent : Phase::kFree;
+  if (watches(state)) {
+    const std::vector<std::int32_t> call = begun(state, token);
+    if (!call.empty()) {
+      next.phase = Phase::kContent, next.consumed = call.size();
+      return next;
+    }
+    next.watched = marks_.calls().follow(state.watched, bytes);
+  } else if (grammar_ && marks_.ends_answer(token)) {
     next.phase = Phase::kEnded;
     return next;
   }
@@ -64,7 +75,7 @@ AnswerConstraint::State AnswerConstraint::after(const State& state, std::int32_t
       next.phase = Phase::kReasoning;
       break;
     case Phase::kOpening:
-      if (grammar_) {
+      if (eager) {
         const bool opens = token == marks_.open();
         next.phase = opens ? Phase::kReasoning : content;
         next.consumed += opens ? 0 : 1;
@@ -77,7 +88,7 @@ AnswerConstraint::State AnswerConstraint::after(const State& state, std::int32_t
       next.written += over_budget(state) ? 1 : 0;
       ++next.reasoned;
       bool closed = false;
-      if (grammar_) {
+      if (eager) {
         next.matched = marks_.follow(state.matched, bytes);
         closed = marks_.closed(next.matched);
       } else {
@@ -86,7 +97,7 @@ AnswerConstraint::State AnswerConstraint::after(const State& state, std::int32_t
       }
       if (!closed) break;
       next.written = 0;
-      const bool gap = grammar_ && !marks_.gap().empty() && !grammar_->has_headers();
+      const bool gap = eager && !marks_.gap().empty() && !grammar_->has_headers();
       next.phase = gap ? Phase::kGap : content;
       break;
     }
@@ -123,10 +134,7 @@ bool AnswerConstraint::allows(std::span<const std::int32_t> drafts) {
     next.state = after(rows_[known_].state, draft);
     next.masked = false;
     rows_[known_].draft = draft;
-    if (next.state.consumed > rows_[known_].state.consumed) {
-      content_.resize(next.state.consumed);
-      content_.back() = draft;
-    }
+    take(rows_[known_].state, next.state, draft);
   }
   return true;
 }
@@ -141,6 +149,8 @@ bool AnswerConstraint::compute(std::size_t index) {
   if (only >= 0) {
     std::fill(row.words.begin(), row.words.end(), 0);
     row.words[static_cast<std::size_t>(only) / 32] |= 1U << (only % 32);
+  } else if (watches(state)) {
+    compute_watch(row);
   } else if (state.phase == Phase::kReasoning && grammar_) {
     row.mask = marks_.mask(state.matched);
   } else if (state.phase == Phase::kEnded) {
@@ -161,6 +171,75 @@ bool AnswerConstraint::compute(std::size_t index) {
   }
   row.masked = true;
   return true;
+}
+
+/// Records the tokens that the grammar reads.
+void AnswerConstraint::take(const State& before, const State& next, std::int32_t token) {
+  if (next.consumed == before.consumed) return;
+  if (watches(before)) {
+    content_ = begun(before, token);
+    return;
+  }
+  content_.resize(next.consumed);
+  content_.back() = token;
+}
+
+/// The tokens of a text that ends `rest` bytes before the pattern's end, where the grammar continues.
+std::optional<std::vector<std::int32_t>> AnswerConstraint::reached(std::size_t pattern,
+                                                                   std::size_t rest) const {
+  for (const std::string& marker : marks_.calls().markers(pattern)) {
+    if (rest > marker.size()) continue;
+    auto ids = tokenizer_.encode(std::string_view(marker).substr(0, marker.size() - rest), false);
+    Result<GrammarMatcher> matcher = grammar_->start();
+    if (ids.ok() && matcher.ok() && matcher->consume(*ids).ok()) return std::move(*ids);
+  }
+  return std::nullopt;
+}
+
+/// What the grammar reads if a call begins with `token`; empty: none does.
+std::vector<std::int32_t> AnswerConstraint::begun(const State& state, std::int32_t token) const {
+  const auto has = [&](std::span<const std::int32_t> ids) {
+    return std::binary_search(ids.begin(), ids.end(), token);
+  };
+  for (const auto& found : marks_.calls().completions(state.watched, state.phase == Phase::kReasoning)) {
+    const bool longer = has(found.longer);
+    if (!longer && !has(found.exact)) continue;
+    std::optional<std::vector<std::int32_t>> ids = reached(found.pattern, longer ? found.rest : 0);
+    if (!ids) continue;
+    if (longer) ids->push_back(token);
+    return std::move(*ids);
+  }
+  return {};
+}
+
+/// The mask of a row before a call: all tokens but those that begin one which the grammar cannot continue.
+void AnswerConstraint::compute_watch(Row& row) {
+  const auto cleared = [&](std::span<const std::int32_t> ids) {
+    if (ids.empty()) return;
+    if (row.mask.empty()) {
+      std::fill(row.words.begin(), row.words.end(), ~0U);
+      if (const int rest = tokenizer_.vocab_size() % 32; rest != 0) row.words.back() = (1U << rest) - 1;
+      row.mask = row.words;
+    }
+    for (const std::int32_t id : ids) row.words[static_cast<std::size_t>(id) / 32] &= ~(1U << (id % 32));
+  };
+  row.mask = {};
+  cleared(marks_.calls().unaligned());
+  for (const auto& found :
+       marks_.calls().completions(row.state.watched, row.state.phase == Phase::kReasoning)) {
+    if (!begins_[found.pattern]) cleared(found.exact);
+    if (found.longer.empty()) continue;
+    cleared(found.longer);
+    const std::optional<std::vector<std::int32_t>> ids = reached(found.pattern, found.rest);
+    if (!ids) continue;
+    Result<GrammarMatcher> matcher = grammar_->start();
+    std::vector<std::uint32_t> words(row.words.size());
+    if (!matcher.ok() || !matcher->consume(*ids).ok() || !matcher->mask(words).ok()) continue;
+    for (const std::int32_t id : found.longer) {
+      row.words[static_cast<std::size_t>(id) / 32] |=
+          words[static_cast<std::size_t>(id) / 32] & (1U << (id % 32));
+    }
+  }
 }
 
 /// Moves the matcher to the state after the first `consumed` tokens of content_.
@@ -193,6 +272,27 @@ bool AnswerConstraint::restart() {
   return true;
 }
 
+/// No token is forbidden next.
+bool AnswerConstraint::is_free(const State& state) const {
+  if (only_token(state) >= 0) return false;
+  if (!watches(state)) return grammar_ == nullptr;
+  if (!marks_.calls().unaligned().empty()) return false;
+  const auto completions = marks_.calls().completions(state.watched, state.phase == Phase::kReasoning);
+  return std::ranges::all_of(completions, [&](const auto& found) {
+    return found.longer.empty() && (begins_[found.pattern] || found.exact.empty());
+  });
+}
+
+std::size_t AnswerConstraint::free_rows(std::span<const std::int32_t> tokens) const {
+  State state = rows_[0].state;
+  std::size_t rows = 0;
+  while (is_free(state)) {
+    if (rows == tokens.size()) return rows + 1;
+    state = after(state, tokens[rows++]);
+  }
+  return rows;
+}
+
 int AnswerConstraint::jump_forward(std::span<std::int32_t> out) {
   State state = rows_[0].state;
   std::size_t count = 0;
@@ -217,11 +317,9 @@ void AnswerConstraint::commit(std::span<const std::int32_t> tokens) {
   State state = rows_[same].state;
   if (matcher_ && matcher_at_ > state.consumed) go_to(state.consumed);
   for (const std::int32_t token : tokens.subspan(same)) {
-    const std::size_t before = state.consumed;
-    state = after(state, token);
-    if (state.consumed == before) continue;
-    content_.resize(state.consumed);
-    content_.back() = token;
+    State next = after(state, token);
+    take(state, next, token);
+    state = std::move(next);
   }
   rows_[0].state = std::move(state);
   rows_[0].masked = false;

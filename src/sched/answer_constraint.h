@@ -8,6 +8,10 @@
 //            reasoning, whose opening tag is then the only text allowed, unless the prompt has opened or
 //            closed it. Reasoning before a grammar cannot end the answer. At the end of
 //            the grammar only end tokens are allowed; an answer that max_tokens cuts stays cut.
+//   on sight A grammar of calls that may not come begins where a call begins (text/call_watch.h); reasoning
+//            and text before it have no mask, except where a token would complete the beginning and go on.
+//   free     Rounds take no notice of the constraint while no row has a mask: reasoning within its budget and
+//            text before a call cost no time of a device.
 // Owner: the slot. Cost: a grammar's mask once per row, in buffers made with the constraint; a row of
 // reasoning compares a few bytes. Errors: make() fails for a grammar that cannot start. A later step beyond
 // llguidance's limits ends the request, unless it was in a draft's row.
@@ -36,6 +40,7 @@ class AnswerConstraint final : public Constraint {
   bool allows(std::span<const std::int32_t> drafts) override;
   int jump_forward(std::span<std::int32_t> out) override;
   void commit(std::span<const std::int32_t> tokens) override;
+  std::size_t free_rows(std::span<const std::int32_t> tokens) const override;
   Error problem() const override { return problem_; }
 
  private:
@@ -49,6 +54,7 @@ class AnswerConstraint final : public Constraint {
     int reasoned = 0;                             // tokens of reasoning
     std::size_t written = 0;                      // jump-forward tokens of a tag, or of its gap
     std::size_t consumed = 0;                     // tokens, by the grammar
+    CallWatch::Matched watched = {};              // of a grammar on sight, before it begins
   };
   struct Row {
     State state;
@@ -65,16 +71,24 @@ class AnswerConstraint final : public Constraint {
   bool compute(std::size_t row);
   bool go_to(std::size_t consumed);
   bool restart();
+  bool is_free(const State& state) const;
+  bool watches(const State& state) const { return on_sight_ && state.consumed == 0; }
+  void compute_watch(Row& row);
+  std::vector<std::int32_t> begun(const State& state, std::int32_t token) const;
+  std::optional<std::vector<std::int32_t>> reached(std::size_t pattern, std::size_t rest) const;
+  void take(const State& before, const State& next, std::int32_t token);
 
   const Tokenizer& tokenizer_;
   const ThinkingMarks& marks_;
   std::shared_ptr<const Grammar> grammar_;
+  const bool on_sight_;
   const int budget_;
   std::optional<GrammarMatcher> matcher_;
   std::size_t matcher_at_ = 0;                 // tokens it has consumed
   std::vector<std::int32_t> content_;          // tokens for the grammar: emitted ones, then drafts
   std::array<Row, kMaxDraftTokens + 2> rows_;  // [0] after the emitted tokens, [i] after i drafts
   std::size_t known_ = 0;                      // number of drafts that rows_ cover
+  std::array<bool, CallWatch::kMaxPatterns> begins_ = {};  // patterns that begin a call of the grammar
   Error problem_;
 };
 

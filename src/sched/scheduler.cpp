@@ -81,7 +81,7 @@ Status Scheduler::start(Job& job) {
   options.starts_in_reasoning = fields.parse && prompt_opens_thinking(fields.prompt_text, format.reasoning);
   options.parse_tools = fields.parse && !fields.tools.empty();
   options.tools_json = fields.tools, options.calls_come_first = fields.calls_come_first;
-  options.tool_call_ends_reasoning = fields.grammar == nullptr;
+  options.tool_call_ends_reasoning = fields.grammar == nullptr || fields.grammar->on_sight();
   FT_ASSIGN(Answer answer, Answer::create(tokenizer_, format, options));
   FT_ASSIGN(std::unique_ptr<Constraint> constraint, AnswerConstraint::make(fields, tokenizer_, marks_));
   const Drafter* drafter = decoder_.drafter(fields.drafter);

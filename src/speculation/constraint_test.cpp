@@ -25,9 +25,13 @@ struct Asked {
 /// A hash of the last two tokens decides what is allowed: often one token or a few, seldom all.
 class FakeConstraint final : public Constraint {
  public:
+  /// Rows without a mask: none; two of three, which free_rows denies; the same, told; all.
+  enum class Free { kNone, kDenied, kTold, kAll };
+
   /// At `ends_at` tokens there is no further mask, and none for a row after `most_drafts` drafts.
-  explicit FakeConstraint(Asked& asked, std::size_t ends_at = 1000, std::size_t most_drafts = 1000)
-      : asked_(asked), ends_at_(ends_at), most_drafts_(most_drafts) {}
+  explicit FakeConstraint(Asked& asked, std::size_t ends_at = 1000, std::size_t most_drafts = 1000,
+                          Free free = Free::kNone)
+      : asked_(asked), ends_at_(ends_at), most_drafts_(most_drafts), free_(free) {}
 
   std::optional<std::span<const std::uint32_t>> mask(std::span<const std::int32_t> drafts) override {
     if (!allows(drafts) || (masks_.size() <= drafts.size() && !compute())) return std::nullopt;
@@ -53,7 +57,7 @@ class FakeConstraint final : public Constraint {
     std::size_t count = 0;
     for (; count < out.size() && tokens.size() < ends_at_; ++count) {
       const std::vector<std::uint32_t> words = mask_behind(tokens);
-      if (popcount(words) != 1) break;
+      if (words.empty() || popcount(words) != 1) break;
       std::int32_t only = 0;
       while (!bit(words, only)) ++only;
       tokens.push_back(out[count] = only);
@@ -70,6 +74,16 @@ class FakeConstraint final : public Constraint {
     drafts_.clear(), masks_.clear();
   }
 
+  std::size_t free_rows(std::span<const std::int32_t> coming) const override {
+    std::vector<std::int32_t> tokens = emitted_;
+    std::size_t rows = 0;
+    while (free_ > Free::kDenied && mask_behind(tokens).empty()) {
+      if (rows == coming.size()) return rows + 1;
+      tokens.push_back(coming[rows++]);
+    }
+    return rows;
+  }
+
   Error problem() const override {
     return {Code::kInvalid, emitted_.size() >= ends_at_ ? "the fake has ended" : ""};
   }
@@ -77,16 +91,17 @@ class FakeConstraint final : public Constraint {
  private:
   static bool bit(const std::vector<std::uint32_t>& words, std::int32_t token) {
     return token >= 0 && token < kVocabulary &&
-           ((words[static_cast<std::size_t>(token) / 32] >> (token % 32)) & 1U) != 0;
+           (words.empty() || (words[static_cast<std::size_t>(token) / 32] >> (token % 32)) & 1U) != 0;
   }
   static int popcount(const std::vector<std::uint32_t>& words) {
     int count = 0;
     for (const std::uint32_t word : words) count += std::popcount(word);
     return count;
   }
-  static std::vector<std::uint32_t> mask_behind(const std::vector<std::int32_t>& tokens) {
+  std::vector<std::uint32_t> mask_behind(const std::vector<std::int32_t>& tokens) const {
     const std::size_t n = tokens.size();
     const auto last = static_cast<unsigned>(n > 0 ? tokens[n - 1] : 0);
+    if (free_ == Free::kAll || (free_ != Free::kNone && last % 3 != 0)) return {};
     std::mt19937 random(last * 977 + static_cast<unsigned>(n > 1 ? tokens[n - 2] : 0));
     std::vector<std::uint32_t> words(kWords, 0);
     const unsigned kind = random() % 5;
@@ -110,6 +125,7 @@ class FakeConstraint final : public Constraint {
 
   Asked& asked_;
   std::size_t ends_at_, most_drafts_;
+  Free free_;
   std::vector<std::int32_t> emitted_, drafts_;
   std::vector<std::vector<std::uint32_t>> masks_;  // of the rows up to drafts_.size()
 };
@@ -142,9 +158,10 @@ class Constrained : public testing::TestWithParam<bool> {
     return GetParam() ? make_late_backend(make_ref_backend(), report_) : make_ref_backend();
   }
   std::unique_ptr<Slot> open(unsigned which, DrafterKind kind, int depth, Asked& asked,
-                             Acceptance acceptance = Acceptance::kCoupled) {
+                             Acceptance acceptance = Acceptance::kCoupled,
+                             FakeConstraint::Free free = FakeConstraint::Free::kNone) {
     std::unique_ptr<Slot> slot = decoder_.open(prompt(which), options(which, depth, acceptance), kind);
-    slot->constraint = std::make_unique<FakeConstraint>(asked);
+    slot->constraint = std::make_unique<FakeConstraint>(asked, 1000, 1000, free);
     return slot;
   }
   std::vector<std::int32_t> finish(Slot& slot, const Asked& asked) {
@@ -188,6 +205,45 @@ TEST_P(Constrained, AnyDrafterAndDepthGivesThePlainTokens) {
   EXPECT_GT(accepted, 0);
   EXPECT_GT(drafted, accepted);
   EXPECT_GT(forced, 0);
+}
+
+TEST_P(Constrained, FreeRowsAreThoseOfTheirMasks) {
+  using Free = FakeConstraint::Free;
+  std::int64_t accepted = 0, computed = 0, denied = 0;
+  for (unsigned which = 0; which < 3; ++which) {
+    Asked always;
+    const auto plain_slot = open(which, DrafterKind::kNone, 0, always, Acceptance::kCoupled, Free::kDenied);
+    const std::vector<std::int32_t> expected = finish(*plain_slot, always);
+    denied += always.computed;
+    for (const DrafterKind kind : {DrafterKind::kNone, DrafterKind::kMtp, DrafterKind::kLookup}) {
+      for (int depth = 0; depth <= kMaxDraftTokens; ++depth) {
+        Asked asked;
+        const auto slot = open(which, kind, depth, asked, Acceptance::kCoupled, Free::kTold);
+        EXPECT_EQ(finish(*slot, asked), expected) << "prompt " << which << " depth " << depth;
+        accepted += slot->report.accepted;
+        if (kind == DrafterKind::kNone && depth == 0) computed += asked.computed;
+      }
+    }
+  }
+  EXPECT_GT(accepted, 0);
+  EXPECT_GT(denied, 2 * computed) << "free rows have no mask";
+}
+
+TEST_P(Constrained, AFreeAnswerCostsNoRoundAndNoWait) {
+  for (const DrafterKind kind : kDrafters) {
+    Asked asked;
+    const auto with = open(1, kind, 4, asked, Acceptance::kCoupled, FakeConstraint::Free::kAll);
+    const std::vector<std::int32_t> tokens = finish(*with, asked);
+    const auto without = decoder_.open(prompt(1), options(1, 4), kind);
+    decoder_.finish(*without);
+    EXPECT_EQ(tokens, ToyDecoder::output(*without));
+    decoder_->close(*without);
+    EXPECT_EQ(with->report.rounds, without->report.rounds);
+    EXPECT_EQ(with->report.drafted, without->report.drafted);
+    EXPECT_EQ(with->report.accepted, without->report.accepted);
+    EXPECT_EQ(asked.computed, 0);
+  }
+  EXPECT_EQ(report_.late_samples, 0);
 }
 
 TEST_P(Constrained, RaggedNeighboursChangeNothing) {

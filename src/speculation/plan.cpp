@@ -109,7 +109,8 @@ void Round::prepare(Entry& entry, Slot& slot, std::size_t place) {
   draft.sample.bias = slot.options.bias;
   draft.sample.mask = slot.options.mask;
   draft.rejection = slot.options.acceptance == Acceptance::kRejection;
-  draft.constraint = slot.constraint.get();
+  const bool masked = slot.constraint && slot.constraint->free_rows({}) == 0;
+  draft.constraint = masked ? slot.constraint.get() : nullptr;
   place_drafts(entry, place);
   const std::int64_t room = slot.options.context - static_cast<std::int64_t>(slot.tokens.size());
   const std::int64_t budget = slot.options.max_tokens - slot.output_tokens();

@@ -100,6 +100,14 @@ StepResult Round::verify() {
   return verified;
 }
 
+/// The first of the emitted rows: all of them, unless the constraint has a mask for one and took no part.
+int Round::rows_kept(const Entry& entry, int rows) const {
+  const Slot& slot = *entry.slot;
+  if (!slot.constraint || entry.draft.constraint != nullptr) return rows;
+  const auto between = std::span(emitted_).first(static_cast<std::size_t>(rows) - 1);
+  return static_cast<int>(slot.constraint->free_rows(between));
+}
+
 int Round::emit(Entry& entry, const StepResult& verified) {
   Slot& slot = *entry.slot;
   const auto drafted = static_cast<std::size_t>(entry.draft.drafted);
@@ -109,8 +117,9 @@ int Round::emit(Entry& entry, const StepResult& verified) {
                            ? accept_by_rejection(entry, verified, emitted_)
                            : accept(entry.draft.drafts.first(drafted), sampled);
   const auto vocabulary = static_cast<std::size_t>(target_.vocabulary());
+  const int rows = rows_kept(entry, accepted + 1);
   int keep = 0;
-  while (keep <= accepted && slot.finish == Finish::kNone) {
+  while (keep < rows && slot.finish == Finish::kNone) {
     const auto row = static_cast<std::size_t>(entry.first_row + keep);
     const std::int32_t token = emitted_[static_cast<std::size_t>(keep++)];
     slot.tokens.push_back(token);

@@ -182,6 +182,7 @@ class Round {
   CapturePlaces capture_places() const;
   void place_rows(const Slot& slot, int rows);
   StepResult verify();
+  int rows_kept(const Entry& entry, int rows) const;
   int emit(Entry& entry, const StepResult& verified);
   int accept_by_rejection(Entry& entry, const StepResult& verified, std::vector<std::int32_t>& emitted);
   void commit(Entry& entry, int keep);

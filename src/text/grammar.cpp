@@ -1,7 +1,9 @@
 #include "text/grammar.h"
 
 #include <algorithm>
+#include <deque>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -89,8 +91,37 @@ struct GrammarCompiler::Vocabulary {
   std::optional<Error> error;
 };
 
+/// Grammars of calls that recent requests used: the next turn of an agent has the same tools.
+struct GrammarCompiler::Kept {
+  static constexpr size_t kMaxKept = 16;
+  static constexpr size_t kMaxKeyBytes = size_t{1} << 18;  // larger tools are compiled each time
+
+  std::mutex mutex;
+  std::deque<std::pair<std::string, std::shared_ptr<const Grammar>>> recent;  // the newest first
+
+  std::shared_ptr<const Grammar> find(const std::string& key) {
+    const std::lock_guard lock(mutex);
+    const auto found =
+        std::find_if(recent.begin(), recent.end(), [&](const auto& e) { return e.first == key; });
+    if (found == recent.end()) return nullptr;
+    auto entry = std::move(*found);
+    recent.erase(found);
+    recent.push_front(std::move(entry));
+    return recent.front().second;
+  }
+  void add(std::string key, std::shared_ptr<const Grammar> grammar) {
+    if (key.size() > kMaxKeyBytes) return;
+    const std::lock_guard lock(mutex);
+    recent.emplace_front(std::move(key), std::move(grammar));
+    if (recent.size() > kMaxKept) recent.pop_back();
+  }
+};
+
 GrammarCompiler::GrammarCompiler(const Tokenizer& tokenizer, std::vector<int32_t> eos)
-    : tokenizer_(tokenizer), eos_(std::move(eos)), vocabulary_(std::make_unique<Vocabulary>()) {
+    : tokenizer_(tokenizer),
+      eos_(std::move(eos)),
+      vocabulary_(std::make_unique<Vocabulary>()),
+      kept_(std::make_unique<Kept>()) {
   std::sort(eos_.begin(), eos_.end());
   eos_.erase(std::unique(eos_.begin(), eos_.end()), eos_.end());
   std::erase_if(eos_, [&](int32_t id) { return id < 0 || id >= tokenizer.vocab_size(); });
@@ -160,10 +191,35 @@ GrammarCompiler::Compiled GrammarCompiler::lark(std::string_view source) const {
 }
 
 GrammarCompiler::Compiled GrammarCompiler::tool_calls(const ToolCallRules& rules) const {
+  if (rules.on_sight) return calls_on_sight(rules);
   begin_heavy_work(HeavyWork::kGrammar);
   FT_ASSIGN(const std::string source, tool_call_lark(rules, tokenizer_));
   return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxLarkBytes, "the grammar of the tools",
                  rules.format->channels);
+}
+
+GrammarCompiler::Compiled GrammarCompiler::calls_on_sight(const ToolCallRules& rules) const {
+  std::string key = fmt::format("{} {} {} {}\n{}", rules.owner, rules.format ? rules.format->name : "",
+                                rules.parallel, fmt::join(rules.allowed, "\n"), rules.tools_json);
+  if (std::shared_ptr<const Grammar> kept = kept_->find(key)) return kept;
+  begin_heavy_work(HeavyWork::kGrammar);
+  const auto compiled = [&](const std::string& source) {
+    return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxLarkBytes, "the grammar of the tools",
+                   rules.format->channels);
+  };
+  FT_ASSIGN(const std::string source, tool_call_lark(rules, tokenizer_));
+  Compiled grammar = compiled(source);
+  if (!grammar.ok()) {  // all schemas together are beyond the limits
+    ToolCallRules names = rules;
+    names.any_arguments = true;
+    FT_ASSIGN(const std::string free, tool_call_lark(names, tokenizer_));
+    grammar = compiled(free);
+  }
+  if (!grammar.ok()) return grammar;
+  auto waiting = std::const_pointer_cast<Grammar>(*grammar);
+  waiting->on_sight_ = !rules.format->calls.whole_answer || rules.format->channels;
+  kept_->add(std::move(key), waiting);
+  return std::shared_ptr<const Grammar>(std::move(waiting));
 }
 
 }  // namespace ft

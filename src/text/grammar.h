@@ -69,13 +69,15 @@ class Grammar {
   Result<GrammarMatcher> start() const;
   /// True if the grammar includes message headers (ChatFormat::channels).
   bool has_headers() const { return has_headers_; }
+  /// True if it begins where the answer begins a call (ToolCallRules::on_sight).
+  bool on_sight() const { return on_sight_; }
 
  private:
   friend class GrammarCompiler;
   Grammar(ft_text_matcher* handle, bool has_headers) : start_(handle), has_headers_(has_headers) {}
 
   GrammarMatcher start_;
-  bool has_headers_;
+  bool has_headers_, on_sight_ = false;
 };
 
 /// kStrict: an unenforceable keyword is an error. kLenient: it is ignored.
@@ -94,6 +96,12 @@ struct ToolCallRules {
   // If not empty and calls are not required: the answer is calls and nothing else, or JSON of this schema.
   std::string answer_schema;
   SchemaRule answer_rule = SchemaRule::kStrict;
+  // The grammar begins at a call's beginning, which CallWatch finds; what precedes it is free. A schema that
+  // is broken or too large leaves its tool's arguments free; a tool of which no call can be right is not
+  // called.
+  bool on_sight = false;
+  bool any_arguments = false;  // only the names are enforced
+  uint64_t owner = 0;          // grammars of one owner are kept for its next request; others cannot notice
 };
 
 class GrammarCompiler {
@@ -120,9 +128,13 @@ class GrammarCompiler {
   Compiled compile(int kind, std::string_view source, size_t max_bytes, std::string_view name,
                    bool has_headers = false) const;
 
+  struct Kept;
+  Compiled calls_on_sight(const ToolCallRules& rules) const;
+
   const Tokenizer& tokenizer_;
   std::vector<int32_t> eos_;
   std::unique_ptr<Vocabulary> vocabulary_;  // built on first use
+  std::unique_ptr<Kept> kept_;              // of recent requests with tools
 };
 
 }  // namespace ft

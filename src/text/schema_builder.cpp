@@ -141,7 +141,8 @@ SchemaGraph SchemaBuilder::build(const Schemas& schemas) {
   drop_impossible();
   check_one_of();
   const bool empty = graph_.root_ == SchemaShape::kNever || graph_.node(graph_.root_).impossible();
-  if (empty && graph_.broken_.empty()) broken("the schema allows no value");
+  graph_.allows_nothing_ = empty && graph_.broken_.empty();
+  if (graph_.allows_nothing_) broken("the schema allows no value");
   if (graph_.root_ == SchemaShape::kNever) graph_.root_ = SchemaGraph::kAnything;
   return std::move(graph_);
 }

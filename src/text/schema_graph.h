@@ -81,6 +81,8 @@ class SchemaGraph {
   /// The faults of the schema, each naming its keyword; may be empty. `broken`: impossible; `unenforced`: may
   /// not hold in the answer; a lost reference is dangling: it allows anything.
   const std::vector<std::string>& broken() const { return broken_; }
+  /// A schema without a fault that no value follows; broken() says so too.
+  bool allows_nothing() const { return allows_nothing_; }
   const std::vector<std::string>& lost() const { return lost_; }
   const std::vector<std::string>& unenforced() const { return unenforced_; }
 
@@ -99,6 +101,7 @@ class SchemaGraph {
   std::vector<SchemaNode> nodes_;
   std::vector<std::string> broken_, lost_, unenforced_;
   int root_ = kAnything;
+  bool allows_nothing_ = false;
 };
 
 }  // namespace ft

@@ -28,7 +28,10 @@ std::optional<int32_t> opening_token(const Tokenizer& tokenizer, std::string_vie
 
 ThinkingMarks::ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t> eos,
                              const ChatFormat& format)
-    : format_(format), borders_(borders_of(format.reasoning.close)), eos_(eos.begin(), eos.end()) {
+    : format_(format),
+      calls_(tokenizer, format),
+      borders_(borders_of(format.reasoning.close)),
+      eos_(eos.begin(), eos.end()) {
   const ReasoningTags& tags = format.reasoning;
   masks_.resize(tags.close.size());
   if (!tags.open.empty()) open_ = opening_token(tokenizer, tags.open);

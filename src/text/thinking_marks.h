@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/call_watch.h"
 #include "text/chat_format.h"
 #include "text/tokenizer.h"
 
@@ -21,6 +22,7 @@ class ThinkingMarks {
   ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t> eos, const ChatFormat& format);
 
   const ChatFormat& format() const { return format_; }
+  const CallWatch& calls() const { return calls_; }
   /// The token that the opening tag is or begins with, if the vocabulary has one.
   std::optional<int32_t> open() const { return open_; }
   /// The tokens of the whole opening tag.
@@ -41,6 +43,7 @@ class ThinkingMarks {
 
  private:
   const ChatFormat& format_;
+  const CallWatch calls_;
   std::vector<size_t>
       borders_;  // [n]: longest proper beginning of the closing tag that ends its first n bytes
   std::optional<int32_t> open_;

@@ -24,6 +24,8 @@ using Json = nlohmann::ordered_json;
 constexpr std::string_view kText = "TEXT";         // of an answer that is not a call
 constexpr std::string_view kAnswer = "answer";     // the same, of a schema
 constexpr size_t kMaxRuleBytes = size_t{1} << 22;  // of all tools' rules before equal ones are shared
+constexpr size_t kMaxLenientRuleBytes = size_t{1}
+                                        << 20;  // later tools' arguments are then free, unless asked
 
 struct Function {
   std::string name;
@@ -131,6 +133,36 @@ Result<std::string> function_body(const ToolCallSyntax& form, const Function& fu
   return std::move(body.expression);
 }
 
+/// The same for an answer that may do without the grammar: a schema that is broken or too large leaves the
+/// arguments free. Empty: no call of the tool can be right, so it cannot be called.
+std::string lenient_body(const ToolCallSyntax& form, const Function& function, const ToolCallRules& rules,
+                         const GrammarTags& tags, const std::string& prefix, std::string& lark) {
+  const size_t before = lark.size();
+  if (!rules.any_arguments && before <= kMaxLenientRuleBytes) {
+    const SchemaGraph graph = SchemaGraph::build(function.parameters, true);
+    if (graph.allows_nothing()) return {};
+    if (graph.broken().empty()) {
+      Result<CallBody> body = form.body({function.name, graph, tags}, prefix, lark);
+      if (body.ok() && lark.size() < kMaxRuleBytes) return std::move(body->expression);
+      lark.resize(before);
+      if (!body.ok()) return {};
+    }
+  }
+  const SchemaGraph any = SchemaGraph::build(Json{{"type", "object"}, {"additionalProperties", true}}, true);
+  Result<CallBody> body = form.body({function.name, any, tags}, prefix, lark);
+  return body.ok() ? std::move(body->expression) : std::string();
+}
+
+/// Text that the parser of calls would take for one is left to the calls.
+std::string text_rule(const ToolCallSyntax& form) {
+  if (form.openings.empty()) return fmt::format("{}: /(?s:.+)/\n", kText);
+  std::string openings;
+  for (const std::string_view opening : form.openings)
+    openings += (openings.empty() ? "" : "|") + escaped_for_lark(opening);
+  const char* before = form.whole_answer ? "\\s*" : "(?s:.*)";
+  return fmt::format("{}: /(?s:.+)/ & ~/{}({})(?s:.*)/\n", kText, before, openings);
+}
+
 }  // namespace
 
 Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& tokenizer) {
@@ -149,9 +181,14 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     const auto text_format = rules.text_formats.find(functions[i].name);
     const bool is_text = text_format != rules.text_formats.end();
     if (is_text) FT_TRY(check_name(functions[i].name, "function", "<>{}\n"));
-    FT_ASSIGN(const std::string body,
-              is_text ? form.text_body({functions[i].name, text_format->second, tags}, prefix, texts)
-                      : function_body(form, functions[i], tags, prefix, lark));
+    std::string body;
+    if (rules.on_sight) {
+      body = lenient_body(form, functions[i], rules, tags, prefix, lark);
+      if (body.empty()) continue;
+    } else {
+      FT_ASSIGN(body, is_text ? form.text_body({functions[i].name, text_format->second, tags}, prefix, texts)
+                              : function_body(form, functions[i], tags, prefix, lark));
+    }
     lark += fmt::format("{}: {}\n", prefix, body);
     if (lark.size() > kMaxRuleBytes) {
       return Error{Code::kInvalid,
@@ -159,20 +196,22 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
                                "fewer tools or simpler parameters",
                                i + 1, kMaxRuleBytes)};
     }
-    bodies += (i == 0 ? "" : " | ") + prefix;
+    bodies += (bodies.empty() ? "" : " | ") + prefix;
   }
+  if (bodies.empty()) return Error{Code::kInvalid, "no tool can be written in a call of this model"};
+  const bool required = rules.required || (rules.on_sight && (!form.whole_answer || rules.format->channels));
   const std::string more = form.between.empty() ? "" : json_quoted(form.between) + " ";
   const bool several = rules.parallel && !form.whole_answer;
   const std::string items = several ? fmt::format("call ({}call)*", more) : "call";
   const bool list = !form.list_open.empty();
   const std::string calls = list ? std::string("calls") : items;
-  const bool text = !rules.required && rules.answer_schema.empty();
+  const bool text = !required && rules.answer_schema.empty();
   std::string start = calls;
   if (text && form.whole_answer) start = fmt::format("{} | {}", kText, calls);
   if (text && !form.whole_answer) start = fmt::format("{} | {} | {} {}", kText, calls, kText, calls);
   const std::string header = rules.format->channels ? tags.expression(rules.format->reasoning.gap) + " " : "";
   if (text && !header.empty()) start = fmt::format("{}{} | {}", header, kText, calls);
-  if (!rules.required && !text) {
+  if (!required && !text) {
     FT_ASSIGN(const std::string answer, answer_rule(rules, lark));
     lark += fmt::format("{}: {}\n", kAnswer, answer);
     start = fmt::format("{} | {}{}", calls, header, kAnswer);
@@ -189,16 +228,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   } else {
     head += fmt::format("call: {} ({}) {}\n", begin, bodies, tags.expression(form.end));
   }
-  if (text && form.openings.empty()) {
-    head += fmt::format("{}: /(?s:.+)/\n", kText);
-  } else if (text) {
-    // Text that the parser of calls would take for one is left to the calls.
-    std::string openings;
-    for (const std::string_view opening : form.openings)
-      openings += (openings.empty() ? "" : "|") + escaped_for_lark(opening);
-    const char* before = form.whole_answer ? "\\s*" : "(?s:.*)";
-    head += fmt::format("{}: /(?s:.+)/ & ~/{}({})(?s:.*)/\n", kText, before, openings);
-  }
+  if (text) head += text_rule(form);
   if (form.rules != nullptr) head += form.rules(tags);
   return shared_lark_rules(head + lark) + texts;
 }

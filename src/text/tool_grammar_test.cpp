@@ -50,6 +50,58 @@ TEST(ToolGrammar, OneCallAtMostAndTextBeforeIt) {
   EXPECT_FALSE(accepts(*grammar, std::string(kNow) + "\nand more"));
 }
 
+TEST(ToolGrammar, OnSightGrammarsAreKeptForTheirOwner) {
+  ToolCallRules rules = qwen_rules();
+  rules.tools_json = kTools, rules.on_sight = true, rules.owner = 1;
+  const auto grammar = tools(rules);
+  EXPECT_TRUE(grammar->on_sight());
+  EXPECT_TRUE(accepts(*grammar, std::string(kCall) + "\n" + kNow));
+  EXPECT_FALSE(accepts(*grammar, "text")) << "it begins with the call";
+  EXPECT_EQ(tools(rules), grammar);
+  rules.owner = 2;
+  EXPECT_NE(tools(rules), grammar);
+}
+
+TEST(ToolGrammar, OnSightAToolThatCannotBeUsedDoesNotRefuseTheOthers) {
+  ToolCallRules rules = qwen_rules();
+  rules.on_sight = true;
+  rules.tools_json = R"([{"function": {"name": "a<b"}}, {"function": {"name": "now", "parameters": {
+      "type": "object", "properties": {"x": {"type": "no such"}, "y": {"enum": []}}, "required": ["y"]}}}])";
+  const auto grammar = tools(rules);
+  EXPECT_TRUE(accepts(*grammar,
+                      "<tool_call>\n<function=now>\n<parameter=y>\n1\n</parameter>\n</function>\n"
+                      "</tool_call>"));
+  EXPECT_FALSE(accepts(*grammar, "<tool_call>\n<function=a<b>\n</function>\n</tool_call>"));
+  const std::string_view uncallable[] = {
+      R"([{"function": {"name": "a<b"}}])",
+      R"([{"function": {"name": "now", "parameters": {"properties": {"x": false}, "required": ["x"]}}}])",
+      R"([{"function": {"name": "now", "parameters": {"properties": {"x": {"const": "</parameter>"}},
+          "required": ["x"]}}}])"};
+  for (const std::string_view tools_json : uncallable) {
+    rules.tools_json = tools_json;
+    EXPECT_NE(refusal(compiler().tool_calls(rules)).find("no tool can be written"), std::string::npos)
+        << tools_json;
+  }
+}
+
+TEST(ToolGrammar, OnSightTooManySchemasLeaveTheNames) {
+  nlohmann::json all = nlohmann::json::array();
+  for (int i = 0; i < 60; ++i) {
+    nlohmann::json properties;
+    for (int j = 0; j < 400; ++j)
+      properties[fmt::format("property_{}_{}", i, j)] = {
+          {"type", "array"}, {"items", {{"pattern", "^[a-z]{3}-[0-9]{4}$"}, {"type", "string"}}}};
+    all.push_back({{"function",
+                    {{"name", fmt::format("tool_{}", i)},
+                     {"parameters", {{"type", "object"}, {"properties", properties}}}}}});
+  }
+  ToolCallRules rules = qwen_rules();
+  rules.tools_json = all.dump(), rules.on_sight = true;
+  const auto grammar = tools(rules);
+  EXPECT_TRUE(accepts(*grammar, "<tool_call>\n<function=tool_59>\n</function>\n</tool_call>"));
+  EXPECT_FALSE(accepts(*grammar, "<tool_call>\n<function=tool_60>\n</function>\n</tool_call>"));
+}
+
 constexpr const char* kCity = R"({"type": "object", "properties": {"city": {"$ref": "#/$defs/name"}},
     "required": ["city"], "additionalProperties": false, "$defs": {"name": {"type": "string"}}})";
 

@@ -1,5 +1,6 @@
-"""Every finished call follows the schema of its tool: random schemas x chat formats x strict and lenient, of them
-required and auto in turns, validated by PyPI's jsonschema. A schema that cannot be enforced is refused first.
+"""Every finished call follows the schema of its tool: random schemas x chat formats x strict, lenient and on sight
+(tool_choice auto), of the first two required and with text in turns, validated by PyPI's jsonschema. A schema that
+cannot be enforced is refused first. A call on sight that is cut anywhere is the beginning of the whole one.
 
 usage: call_schemas_test.py BUILT_draw_calls [FIRST_SEED]
 FORETOKEN_SCHEMAS: how many schemas (default 12; `tools/check --full` takes 2,000). Run by tools/sdk_test.
@@ -13,11 +14,12 @@ import jsonschema
 
 from random_schemas import schema
 
-FORMATS = ['qwen3_5', 'gemma4', 'hermes', 'harmony', 'glm4_moe', 'llama3_json']
+FORMATS = ['qwen3_5', 'gemma4', 'hermes', 'harmony', 'glm4_moe', 'llama3_json', 'granite', 'mistral',
+           'mistral with a list of calls']
 NAMES = ['f', 'files/read', 'get.weather', 'größe ändern']
 DRAWS = 3
 # Of schemas without strict: nothing fits, or a name or value has the model's own markup.
-MAY_BE_REFUSED = ['allows no value', 'cannot be written']
+MAY_BE_REFUSED = ['allows no value', 'cannot be written', 'no tool can be written']
 UNENFORCED = ['uniqueItems', 'not', 'if', 'then', 'else', 'contains', 'minContains', 'dependentRequired',
               'dependentSchemas', 'unevaluatedProperties']
 # A strict schema is refused for a keyword that it names, or for the reason that no value fits.
@@ -77,17 +79,18 @@ class Run:
     def blame(self, asked, what, text=''):
         self.wrong += 1
         function = asked['tools'][0]['function']
-        print(f'seed {asked["seed"]}, {asked["format"]}, strict {"strict" in function}: {what}')
+        print(f'seed {asked["seed"]}, {asked["format"]}, strict {"strict" in function}, '
+              f'on sight {asked["on_sight"]}: {what}')
         print(f'  {text[:300]!r}\n  {json.dumps(function["parameters"])}')
         if self.wrong > 20:
             sys.exit('more than 20 are wrong')
 
-    def try_schema(self, seed, format_name, strict):
+    def try_schema(self, seed, format_name, strict, on_sight):
         function = {'name': NAMES[seed % len(NAMES)], 'parameters': schema(seed)}
         if strict:
             function['strict'] = True
         asked = {'format': format_name, 'tools': [{'type': 'function', 'function': function}], 'seed': seed,
-                 'required': (seed + strict) % 2 == 0, 'draws': DRAWS}
+                 'required': not on_sight and (seed + strict) % 2 == 0, 'draws': DRAWS, 'on_sight': on_sight}
         answer = self.draw(asked)
         if 'refused' in answer:
             self.refused += 1
@@ -104,6 +107,10 @@ class Run:
             problem = problem_of(judge, call, function['name'])
             if problem:
                 self.blame(asked, problem, call['text'])
+            if not call.get('ended', True):
+                self.blame(asked, 'an ended answer has a call without an end', call['text'])
+        if 'cut' in answer:
+            self.blame(asked, answer['cut'])
         if asked['required'] and answer['content']:
             self.blame(asked, 'content beside a required call', answer['content'][0])
 
@@ -114,8 +121,8 @@ def main():
     first = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     for seed in range(first, first + count):
         for format_name in FORMATS:
-            for strict in (False, True):
-                run.try_schema(seed, format_name, strict)
+            for strict, on_sight in ((False, False), (True, False), (False, True)):
+                run.try_schema(seed, format_name, strict, on_sight)
         if (seed - first) % 100 == 99:
             print(f'{seed - first + 1} schemas: {run.calls} finished calls, {run.wrong} wrong', flush=True)
     print(f'{count} schemas: {run.calls} finished calls, {run.unfinished} unfinished, {run.refused} refused, '

@@ -1,19 +1,25 @@
 // Draws random finished calls from the grammar of a tool's schema, without a model: a line of JSON
 // {"format", "tools", "required", "seed", "draws"} from standard input gives a line {"refused"} or
 // {"calls": [{"name", "arguments", "text"}], "content", "unfinished"}. Each text goes through the parser of
-// its format. For call_schemas_test.py.
+// its format. With "on_sight": true the answers are free until a call begins, the calls have "ended" too, and
+// "cut" says where an answer that ends early is not the beginning of the whole one. For call_schemas_test.py.
 #include <algorithm>
+#include <fmt/format.h>
 #include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 
+#include "sched/answer_constraint.h"
+#include "text/answer.h"
 #include "text/chat_format/gemma4.h"
 #include "text/chat_format/glm4_moe.h"
+#include "text/chat_format/granite.h"
 #include "text/chat_format/harmony.h"
 #include "text/chat_format/hermes.h"
 #include "text/chat_format/llama3_json.h"
+#include "text/chat_format/mistral.h"
 #include "text/chat_format/qwen3_5.h"
 #include "text/grammar.h"
 
@@ -24,17 +30,33 @@ using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTokens = 250;
 
+void add_text(Json& to, const std::string& more) { to = to.get<std::string>() + more; }
+
+/// Without the sign in place of a character whose bytes were cut.
+std::string without_cut_character(std::string text) {
+  constexpr std::string_view kSign = "\uFFFD";
+  if (text.ends_with(kSign)) text.resize(text.size() - kSign.size());
+  return text;
+}
+
+/// An empty mask allows everything.
+bool allowed(std::span<const uint32_t> mask, int32_t id) {
+  return mask.empty() || ((mask[static_cast<size_t>(id) / 32] >> (id % 32)) & 1U) != 0;
+}
+
 struct Drawing {
   const ChatFormat& format;
   Tokenizer tokenizer;
   std::vector<int32_t> eos;
   std::vector<std::vector<int32_t>> endings;  // texts that end a string, an array, a value
+  ThinkingMarks marks;
   GrammarCompiler grammars;
 
   Drawing(const ChatFormat& chosen, const char* folder, std::vector<int32_t> ends)
       : format(chosen),
         tokenizer(std::move(Tokenizer::load(folder)).value()),
         eos(std::move(ends)),
+        marks(tokenizer, eos, format),
         grammars(tokenizer, eos) {
     for (const char* text : {"\n</parameter>", "</arg_value>", "\"", "}", "]", "<|\"|>"}) {
       endings.push_back(std::move(tokenizer.encode(text, false)).value());
@@ -43,7 +65,7 @@ struct Drawing {
 
   bool allows(GrammarMatcher& matcher, int32_t id, std::vector<uint32_t>& mask) const {
     if (!matcher.mask(mask).ok()) return false;
-    return ((mask[static_cast<size_t>(id) / 32] >> (id % 32)) & 1U) != 0;
+    return allowed(mask, id);
   }
 
   /// Takes all tokens of an ending, or none.
@@ -71,7 +93,7 @@ struct Drawing {
       if (!matcher.mask(mask).ok()) return std::nullopt;
       std::vector<int32_t> ids;
       for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-        if (((mask[static_cast<size_t>(id) / 32] >> (id % 32)) & 1U) != 0) ids.push_back(id);
+        if (allowed(mask, id)) ids.push_back(id);
       }
       if (ids.empty()) return std::nullopt;
       const int32_t id = ids[random() % ids.size()];
@@ -82,7 +104,134 @@ struct Drawing {
     return std::nullopt;
   }
 
+  /// The tokens of one answer to a request that may call: text, perhaps a call. The first call that begins
+  /// obeys `fields.grammar`. Nothing if it does not end.
+  std::optional<std::vector<int32_t>> draw_on_sight(const RequestFields& fields,
+                                                    std::mt19937_64& random) const {
+    const auto constraint = std::move(AnswerConstraint::make(fields, tokenizer, marks)).value();
+    std::vector<int32_t> all;
+    std::vector<int32_t> wanted = before_call(random);
+    for (size_t step = 0; step < kMaxTokens; ++step) {
+      if (wanted.empty() && random() % 2 == 0) wanted = endings[random() % endings.size()];
+      const auto mask = constraint->mask({});
+      if (!mask) return std::nullopt;
+      int32_t id = -1;
+      if (!wanted.empty() && allowed(*mask, wanted.front())) {
+        id = wanted.front();
+        wanted.erase(wanted.begin());
+      } else {
+        wanted.clear();
+        std::vector<int32_t> ids;
+        for (int32_t one = 0; one < tokenizer.vocab_size(); ++one) {
+          if (allowed(*mask, one)) ids.push_back(one);
+        }
+        if (ids.empty()) return std::nullopt;
+        id = ids[random() % ids.size()];
+      }
+      if (std::ranges::find(eos, id) != eos.end()) return all;
+      constraint->commit({&id, 1});
+      all.push_back(id);
+    }
+    return std::nullopt;
+  }
+
+  /// A few tokens of text and the beginning of a call, sometimes spelt in bytes and sometimes twice.
+  std::vector<int32_t> before_call(std::mt19937_64& random) const {
+    const std::string begin = begin_of_call(random() % 4 == 0);
+    std::vector<int32_t> ids = std::move(tokenizer.encode(random() % 2 == 0 ? "" : "I look.", false)).value();
+    const bool spelt = random() % 3 == 0;
+    for (size_t at = 0; at < begin.size(); at += spelt ? 1 : begin.size()) {
+      const auto more =
+          std::move(tokenizer.encode(begin.substr(at, spelt ? 1 : begin.size()), false)).value();
+      ids.insert(ids.end(), more.begin(), more.end());
+    }
+    return ids;
+  }
+
+  std::string begin_of_call(bool twice) const {
+    const std::string begin(format.calls.begin);
+    return twice && !format.channels ? begin + begin : begin;
+  }
+
+  /// What a client sees of the answer's first tokens.
+  Json seen(const std::vector<int32_t>& ids, size_t count, const RequestFields& fields, bool cut) const {
+    AnswerOptions options;
+    options.parse_tools = true, options.tools_json = fields.tools;
+    Answer answer = std::move(Answer::create(tokenizer, format, options)).value();
+    Json result = {{"calls", Json::array()}, {"content", ""}};
+    const auto take = [&](const std::vector<AnswerEvent>& events) {
+      for (const AnswerEvent& event : events) {
+        Json& calls = result["calls"];
+        if (event.kind == AnswerEvent::Kind::kText) add_text(result["content"], event.text);
+        if (event.kind == AnswerEvent::Kind::kToolBegin)
+          calls.push_back({{"name", event.text}, {"arguments", ""}, {"ended", false}});
+        if (event.kind == AnswerEvent::Kind::kToolArguments) add_text(calls.back()["arguments"], event.text);
+        if (event.kind == AnswerEvent::Kind::kToolEnd) calls.back()["ended"] = true;
+      }
+    };
+    for (size_t i = 0; i < count; ++i) take(answer.push(ids[i]));
+    take(answer.finish(cut));
+    return result;
+  }
+
+  /// The beginning of a call that never came may be the end of a text.
+  bool is_cut_content(const std::string& cut, const std::string& whole) const {
+    const std::string shown = without_cut_character(cut);
+    if (whole.starts_with(shown)) return true;
+    return shown.starts_with(whole) &&
+           begin_of_call(true).find(shown.substr(whole.size())) != std::string::npos;
+  }
+
+  /// Why an answer cut after `count` tokens is not the beginning of the whole one; empty: it is.
+  std::string fault_of_cut(const std::vector<int32_t>& ids, size_t count, const RequestFields& fields,
+                           const Json& whole) const {
+    const Json cut = seen(ids, count, fields, true);
+    const auto begins = [](const Json& part, const Json& all) {
+      return all.get_ref<const std::string&>().starts_with(without_cut_character(part));
+    };
+    bool right = is_cut_content(cut["content"], whole["content"]);
+    right = right && cut["calls"].size() <= whole["calls"].size();
+    for (size_t i = 0; right && i < cut["calls"].size(); ++i) {
+      const Json& call = cut["calls"][i];
+      const Json& full = whole["calls"][i];
+      right = call["name"] == full["name"] && begins(call["arguments"], full["arguments"]) &&
+              (!call["ended"].get<bool>() || call["arguments"] == full["arguments"]);
+    }
+    return right ? "" : fmt::format("cut after {} of {} tokens: {}", count, ids.size(), cut.dump());
+  }
+
+  Json answer_on_sight(const Json& asked) const {
+    ToolCallRules rules;
+    rules.tools_json = asked["tools"].dump(), rules.format = &format, rules.on_sight = true;
+    const auto grammar = grammars.tool_calls(rules);
+    if (!grammar.ok()) return {{"refused", grammar.error().message}};
+    RequestFields fields;
+    fields.tools = rules.tools_json, fields.grammar = *grammar;
+    std::mt19937_64 random(asked["seed"].get<uint64_t>());
+    Json result = {{"calls", Json::array()}, {"content", Json::array()}, {"unfinished", 0}};
+    for (int i = 0; i < asked["draws"].get<int>(); ++i) {
+      const auto ids = draw_on_sight(fields, random);
+      if (!ids) {
+        result["unfinished"] = result["unfinished"].get<int>() + 1;
+        continue;
+      }
+      const Json whole = seen(*ids, ids->size(), fields, false);
+      std::string text;
+      for (const int32_t id : *ids) text += tokenizer.token_bytes(id);
+      for (Json call : whole["calls"]) {
+        call["text"] = text;
+        result["calls"].push_back(std::move(call));
+      }
+      for (size_t count = 0; count < ids->size() && !result.contains("cut"); ++count) {
+        const std::string fault = fault_of_cut(*ids, count, fields, whole);
+        if (!fault.empty()) result["cut"] = fault + "\nwhole: " + whole.dump();
+      }
+    }
+    return result;
+  }
+
   Json answer(const Json& asked) const {
+    if (asked.value("on_sight", false)) return answer_on_sight(asked);
     ToolCallRules rules;
     rules.tools_json = asked["tools"].dump();
     rules.format = &format, rules.required = asked["required"].get<bool>(), rules.parallel = false;
@@ -105,8 +254,7 @@ struct Drawing {
           result["calls"].push_back({{"name", event.text}, {"arguments", ""}, {"text", *text}});
         if (event.kind == AnswerEvent::Kind::kText) result["content"].push_back(event.text);
         if (event.kind != AnswerEvent::Kind::kToolArguments) continue;
-        Json& arguments = result["calls"].back()["arguments"];
-        arguments = arguments.get<std::string>() + event.text;
+        add_text(result["calls"].back()["arguments"], event.text);
       }
     }
     return result;
@@ -127,6 +275,9 @@ int main() {
   add(ft::kHermesFormat, kQwen, {8180, 8178});
   add(ft::kLlama3JsonFormat, kQwen, {8180, 8178});
   add(ft::kGlm4MoeFormat, kQwen, {8180, 8178});
+  add(ft::kGraniteFormat, kQwen, {8180, 8178});
+  add(ft::kMistralFormat, kQwen, {8180, 8178});
+  add(ft::kMistralListFormat, kQwen, {8180, 8178});
   add(ft::kGemma4Format, kGemma, {1, 106, 50});
   add(ft::kHarmonyFormat, "tests/golden/gpt_oss/mxfp4", {2, 7});
   for (std::string line; std::getline(std::cin, line);) {

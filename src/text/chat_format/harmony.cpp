@@ -19,6 +19,10 @@ constexpr std::string_view kHarmonyMarks[] = {
     harmony_tags::kStart,     harmony_tags::kEnd,    harmony_tags::kMessage, harmony_tags::kChannel,
     harmony_tags::kConstrain, harmony_tags::kReturn, harmony_tags::kCall};
 
+/// A message to a function; the name follows.
+constexpr std::string_view kHarmonyOpenings[] = {
+    "<|channel|>commentary to=", "<|channel|>analysis to=", "<|start|>assistant to="};
+
 Result<CallBody> harmony_call_body(const ToolFunction& function, const std::string& prefix,
                                    std::string& lark) {
   FT_TRY(check_name(function.name, "function", "<> \t\n"));
@@ -50,6 +54,7 @@ constexpr ReasoningTags harmony_reasoning() {
 constexpr ToolCallSyntax harmony_calls() {
   ToolCallSyntax form;
   form.begin = "<|start|>assistant<|channel|>commentary to=functions.";
+  form.openings = kHarmonyOpenings;
   form.parser = harmony_make_parser, form.body = harmony_call_body, form.text_body = harmony_text_body;
   form.whole_answer = true;
   return form;

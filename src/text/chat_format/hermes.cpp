@@ -33,6 +33,7 @@ Result<std::string> hermes_text_body(const TextFunction& function, const std::st
 constexpr ChatFormat of_qwen(ChatFormat format) {
   format.name = "hermes";
   format.calls.body = hermes_call_body;
+  format.calls.inner = "{";
   format.calls.rules = nullptr;
   format.calls.text_body = hermes_text_body;
   return format;
