@@ -103,6 +103,14 @@ Result<std::vector<OpenedDrafter>> open_drafters(std::span<const DraftFolder> fo
   return opened;
 }
 
+std::string unused_part(const DraftNetwork& network) {
+  const auto formats = draft_formats();
+  const auto format = std::ranges::find(formats, network.name, &DraftFormat::name);
+  if (format == formats.end() || (*format)->unused_part == nullptr || !network.checkpoint) return {};
+  const std::string part = (*format)->unused_part(*network.checkpoint);
+  return part.empty() ? part : fmt::format("drafter {}: {}", network.name, part);
+}
+
 Result<DraftNetwork> build_drafter(const OpenedDrafter& drafter, const Model& target) {
   Result<DraftNetwork> network = build(drafter, target);
   if (!network.ok()) return of_drafter(drafter.folder, network.error());

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -31,6 +32,8 @@ struct DraftFormat {
   /// Fills programs, widths and blocks; after an error they are undefined. The target is built first.
   Status (*build)(DraftNetwork&, const DraftConfig&, WeightSource&, const Model& target);
   const SyntheticDraft* synthetic = nullptr;  // null: there is none
+  /// A sentence about a part of the file that the network does not need; empty: none. Null: nothing can be.
+  std::string (*unused_part)(const format::Checkpoint&) = nullptr;
 };
 
 std::span<const DraftFormat* const> draft_formats();
@@ -45,6 +48,8 @@ struct OpenedDrafter {
 /// kInvalid for a name that no format has or that comes twice, kNotFound for a folder without a config.
 Result<std::vector<OpenedDrafter>> open_drafters(std::span<const DraftFolder> folders,
                                                  const ModelFacts& target);
+/// DraftFormat's sentence about this network, for notes.
+std::string unused_part(const DraftNetwork& network);
 Result<DraftNetwork> build_drafter(const OpenedDrafter& drafter, const Model& target);
 
 }  // namespace ft

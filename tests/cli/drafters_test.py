@@ -145,6 +145,25 @@ class Doctor(DraftersTest):
             one, = self.findings(0, "--model", str(odd), "--drafter", "dflash=" + write(self.folder / name, odd))
             self.assertIn(f"({name}, {drafts} drafts a pass, ", one["what"])
 
+    def test_a_confidence_head_is_named_and_changes_nothing(self):
+        model = self.folder / "model"
+        shutil.copytree(cli_test.MODEL, model)
+        words = ("run", "--model", str(model), "-p", "Name a river.", "-n", "24", "--temperature", "0", "--depth", "3",
+                 "--drafter", "dflash")
+        write_dspark(model / "dflash", model)
+        self.assertEqual(self.expect_json(0, "inspect", str(model))["notes"], [])
+        without = self.expect_json(0, *words)
+        for name in ("confidence_head.proj", "confidence_proj"):
+            write_dspark(model / "dflash", model, confidence=name)
+            note, = self.expect_json(0, "inspect", str(model))["notes"]
+            self.assertIn("drafter dflash: its confidence head is not used", note)
+            self.assertIn(note, " ".join(self.expect(0, "inspect", str(model)).stdout.decode().split()))
+            done = self.expect(0, *words, "--json")
+            self.assertIn(note, " ".join(done.stderr.decode().split()))
+            report = json.loads(done.stdout)
+            self.assertEqual(report["token_ids"], without["token_ids"])
+            self.assertEqual(report["speculation"]["accepted"], without["speculation"]["accepted"])
+
     def test_an_assistant_that_fits(self):
         odd = GOLDEN / "gemma4" / "odd"
         for clusters, design in ((0, "logits of all tokens"), (9, "logits of 2 of 9 clusters of tokens")):

@@ -5,6 +5,7 @@ the end of the server.
     python3 tests/cli/launch_test.py build/release/foretoken [CLASS]
 """
 
+import fcntl
 import json
 import os
 import pathlib
@@ -36,9 +37,11 @@ interrupted = []
 signal.signal(signal.SIGINT, lambda *_: interrupted.append(1))
 order = sys.argv[-1]
 if order.startswith("wait"):
-    open({folder!r} + "/ready", "w").close()
+    name = os.path.basename(sys.argv[0])
+    for ready in ("ready", "ready-" + name):
+        open({folder!r} + "/" + ready, "w").close()
     end = time.time() + 240
-    while not interrupted and time.time() < end:
+    while not interrupted and time.time() < end and not os.path.exists({folder!r} + "/end-" + name):
         time.sleep(0.02)
 found = json.load(urllib.request.urlopen(url.rstrip("/") + "/v1/models")) if url else None
 json.dump({{"arguments": sys.argv[1:], "given": given, "served": found, "interrupted": len(interrupted),
@@ -85,7 +88,7 @@ class Launching(unittest.TestCase):
         mine, theirs = pty.openpty()
         process = subprocess.Popen([PROGRAM, "launch", *words], stdin=theirs, stdout=theirs, stderr=theirs,
                                    env=self.environment, start_new_session=True, cwd=self.folder,
-                                   preexec_fn=lambda: __import__("fcntl").ioctl(0, 0x540E, 0))
+                                   preexec_fn=lambda: fcntl.ioctl(0, 0x540E, 0))
         os.close(theirs)
         self.addCleanup(os.close, mine)
         self.addCleanup(process.kill)
@@ -217,6 +220,69 @@ class WithoutAServer(Launching):
         self.assertEqual(status, 1, text)
         self.assertIn("npm install -g @openai/codex", " ".join(text.split()))
         self.assertFalse((self.folder / ".local/state/foretoken/launch.log").exists(), "no server for nothing")
+
+
+class TwoLaunches(Launching):
+    """The server that the first one started is shared."""
+
+    def waiting(self, name):
+        process, terminal = self.start(name, "--", "wait")
+        self.assertTrue(self.eventually(lambda: (self.folder / f"ready-{name}").exists()), name)
+        return process, terminal
+
+    def end(self, name, process, terminal):
+        (self.folder / "report").unlink(missing_ok=True)
+        (self.folder / f"end-{name}").touch()
+        text = self.shown(terminal, process)
+        self.assertEqual(process.returncode, 0, text)
+        self.assertTrue(self.report()["served"]["data"], f"{name} is answered")
+        return " ".join(text.split())
+
+    def test_the_server_ends_with_the_last_of_them(self):
+        first, second = self.waiting("aider"), self.waiting("qwen")
+        self.assertIn("another launch uses it", self.end("aider", *first))
+        self.assertTrue(self.answers())
+        third = self.waiting("goose")
+        self.assertNotIn("starting foretoken serve", self.end("qwen", *second))
+        self.assertTrue(self.answers())
+        self.end("goose", *third)
+        self.assertTrue(self.eventually(lambda: not self.answers(), 60))
+
+    def test_the_one_that_started_it_may_end_last(self):
+        first, second = self.waiting("aider"), self.waiting("qwen")
+        self.end("qwen", *second)
+        self.assertNotIn("another launch", self.end("aider", *first))
+        self.assertFalse(self.answers())
+
+    def test_a_killed_launch_counts_no_more(self):
+        first, second = self.waiting("aider"), self.waiting("qwen")
+        first[0].kill()
+        first[0].wait(timeout=60)
+        time.sleep(1)
+        self.assertTrue(self.answers(), "the second one still uses it")
+        second[0].kill()
+        second[0].wait(timeout=60)
+        self.assertTrue(self.eventually(lambda: not self.answers(), 60))
+
+    def test_two_at_the_same_time_use_one_server(self):
+        both = [self.start(name, "--", "wait") for name in ("aider", "qwen")]
+        for name in ("aider", "qwen"):
+            self.assertTrue(self.eventually(lambda name=name: (self.folder / f"ready-{name}").exists()), name)
+        for name, one in zip(("aider", "qwen"), both):
+            self.end(name, *one)
+        self.assertTrue(self.eventually(lambda: not self.answers(), 60))
+
+    def test_one_that_comes_while_the_server_stops_waits_and_starts_another(self):
+        place = self.folder / ".local/state/foretoken"
+        place.mkdir(parents=True)
+        with open(place / f"launch-127.0.0.1%3A{self.port}.lock", "w", encoding="ascii") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            process, terminal = self.start("aider", "--", "wait")
+            time.sleep(1)
+            self.assertFalse((self.folder / "ready").exists())
+        text = self.end("aider", process, terminal)
+        self.assertIn("Waiting for the server of an earlier launch", text)
+        self.assertIn("starting foretoken serve", text)
 
 
 class WithAServer(Launching):

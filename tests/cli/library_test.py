@@ -98,6 +98,7 @@ class Models(LibraryTest):
         self.expect(0, "tokenize", "--model", "qwen3.5-tiny", "Hi")
         path = self.expect(0, "models", "path", "qwen3.5-tiny").stdout.decode().strip()
         self.assertEqual(pathlib.Path(path), SHIPPED)
+        self.assertIn(b"comes with this program", self.expect(2, "pull", "qwen3.5-tiny").stderr)
         self.assertIn(b"is part of the program", self.expect(2, "models", "rm", "qwen3.5-tiny", "--yes").stderr)
         self.assertTrue((SHIPPED / "config.json").exists())
 

@@ -146,12 +146,15 @@ def write_dflash2(folder, target_folder, seed=3):
     return finish(folder, config, weights)
 
 
-def write_dspark(folder, target_folder, seed=4):
-    """DFlash's network whose rows all draft, with a bias by the token before."""
+def write_dspark(folder, target_folder, seed=4, confidence=""):
+    """DFlash's network whose rows all draft, with a bias by the token before. `confidence`: the name of a confidence
+    head's matrix."""
     target = sizes_of(target_folder)
     weights = block_weights(target, seed)
     for name in ("w1", "w2"):
         weights.matrix(f"markov_head.markov_{name}", target["vocab_size"], 6)
+    if confidence:
+        weights.matrix(confidence, 1, target["hidden_size"])
     config = block_config(target, "DSparkDraftModel", 7, markov_rank=6, markov_head_type="vanilla", shift_label=True,
                           causal=False)
     return finish(folder, config, weights)

@@ -109,7 +109,7 @@ std::vector<std::string> stray_variables(const std::vector<std::string>& names,
                                          const std::vector<Command>& commands) {
   const std::string prefix = environment_name("");
   // Read by cli.cpp, serve and cli/library, and set by the tests.
-  std::vector<std::string> known = {"CONFIG", "FRONT", "FULL", "MODELS", "TRAINED", "SMOLLM2"};
+  std::vector<std::string> known = {"CONFIG", "FRONT", "FULL", "LAUNCH", "MODELS", "TRAINED", "SMOLLM2"};
   for (const Command& command : commands) {
     for (const Flag& flag : command.flags.flags()) {
       if (!flag.setting) continue;

@@ -85,6 +85,7 @@ void show(const Inspection& found, Terminal& terminal) {
                                         found.experts, found.expert_size, found.experts_per_token,
                                         size(found.step_bytes), size(found.held_bytes))});
   }
+  for (const std::string& note : found.notes) rows.push_back({"note", note});
   for (const std::string& donor : found.head_donors) rows.push_back({"heads that fit", donor});
   for (const std::string& device : found.devices) rows.push_back({"device", device});
   if (!found.tune.empty()) rows.push_back({"trains a drafter", found.tune});

@@ -7,6 +7,7 @@
 #include "cli/terminal/terminal.h"
 #include "drafters/registry.h"
 #include "lab/instruction_cost.h"
+#include "models/draft_network.h"
 #include "sched/admission.h"
 #include "speculation/image_encoder.h"
 
@@ -95,6 +96,9 @@ Inspection inspect(const Model& model, const Machine& machine, std::int64_t cont
   found.head_state = head_state_name(model.mtp_head.state);
   found.head_sentence = model.mtp_head.sentence, found.head_file = model.mtp_head.file;
   found.drafter = drafter_name(DrafterKind::kAuto, model);
+  for (const DraftNetwork& network : model.drafters) {
+    if (std::string note = unused_part(network); !note.empty()) found.notes.push_back(std::move(note));
+  }
   if (with_program) {
     found.program = to_text(model.target);
     if (model.mtp) found.program += "\nmtp head:\n" + to_text(*model.mtp);

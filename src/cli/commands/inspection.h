@@ -35,6 +35,7 @@ struct Inspection {
   std::vector<std::string> head_donors;  // sources of a head for it (cli/library/head_donors.h)
   std::string tune;                      // the command that trains a drafter for it; empty: it has one
   std::string drafter;                   // the drafter of `auto`
+  std::vector<std::string> notes;        // parts of drafters' files that are not used
   std::string program;                   // the instructions, if requested
   PackedFiles packed_cache;
   std::string tier, tier_reason, tier_next;  // empty: a synthetic model

@@ -13,6 +13,7 @@
 #include "base/text_file.h"
 #include "cli/args/option_flags.h"
 #include "cli/commands/launch_clients.h"
+#include "cli/commands/launch_users.h"
 #include "cli/commands/served_model.h"
 #include "cli/commands/serving.h"
 #include "cli/commands/subcommands.h"
@@ -33,16 +34,19 @@ struct LaunchOptions {
   std::vector<std::string> arguments;
 };
 
-/// The server that the client will use. `own`: started here, and stopped with the client.
+/// The server that the client will use. `own`: started here, and stopped after its last launch.
 struct ServerInUse {
   enum class State { kRuns, kAbsent, kPortTaken };  // kPortTaken: another program has the usual port
 
   State state = State::kRuns;
   ConnectionFacts facts;
+  LaunchLock use;
+  std::string lock_file;  // empty: no other launch shares the server
   std::optional<ChildProcess> own;
 };
 
 constexpr double kStopS = 35;  // its --grace, and a little
+constexpr std::chrono::milliseconds kLookAgain{200};
 
 /// A string quoted for a shell, if it needs that.
 std::string shell_word(const std::string& text) {
@@ -79,18 +83,41 @@ std::string end_of_log(const std::string& file) {
   return "\n" + text->substr(text->size() - std::min(text->size(), kMaxBytes));
 }
 
-/// Starts `foretoken serve` and waits until it serves. `other_port`: another program has the usual one.
-Result<ServerInUse> start_server(const LaunchOptions& options, bool other_port, Terminal& terminal) {
+/// Tells other launches that this one uses the server. Waits while one that nobody used stops.
+Status join_users(ServerInUse& server, const volatile bool& stop, Terminal& terminal) {
+  server.lock_file = log_file().empty() ? "" : launch_lock_file(server.facts.url);
+  if (server.lock_file.empty()) return {};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(kStopS);
+  for (bool told = false; !stop; told = true) {
+    FT_ASSIGN(server.use, LaunchLock::take(server.lock_file, LaunchLock::Kind::kShared));
+    if (server.use.held()) return {};
+    if (!told)
+      terminal.note(
+          fmt::format("Waiting for the server of an earlier launch at {} to stop", server.facts.url));
+    if (std::chrono::steady_clock::now() > end) {
+      return Error{Code::kIo, fmt::format("the server of an earlier launch at {} still stops after {:.0f} s; "
+                                          "end its process, then launch again",
+                                          server.facts.url, kStopS)};
+    }
+    std::this_thread::sleep_for(kLookAgain);
+  }
+  return Error{Code::kCancelled, stopped_text()};
+}
+
+/// Starts `foretoken serve` and waits until it serves. On another port if another program has the usual one.
+Status start_server(const LaunchOptions& options, ServerInUse& server, Terminal& terminal) {
+  const bool other_port = server.state == ServerInUse::State::kPortTaken;
+  if (other_port) server.lock_file.clear();
   ChildOptions child;
   child.program = program_path();
   child.arguments = {"serve", "--json"};
   if (!options.model.empty()) child.arguments.insert(child.arguments.end(), {"--model", options.model});
   if (other_port) child.arguments.insert(child.arguments.end(), {"--port", "0"});
-  child.background = true;
+  child.variables = {{kLaunchVariable, server.lock_file}};
+  child.background = child.takes_input = child.stays = true;
   child.log = log_file();
   terminal.note(fmt::format("No server runs: starting foretoken {}{}", fmt::join(child.arguments, " "),
                             child.log.empty() ? "" : "; its log is " + child.log));
-  ServerInUse server;
   FT_ASSIGN(ChildProcess process, ChildProcess::start(child));
   server.own.emplace(std::move(process));
   volatile bool stop = false;
@@ -106,7 +133,7 @@ Result<ServerInUse> start_server(const LaunchOptions& options, bool other_port, 
   }
   server.facts = {json["url"].get<std::string>(), json["model"].get<std::string>(),
                   json.value("context", std::int64_t{0}), options.api_key};
-  return server;
+  return {};
 }
 
 Result<ServerInUse> find_server(const LaunchOptions& options, Terminal& terminal) {
@@ -123,6 +150,7 @@ Result<ServerInUse> find_server(const LaunchOptions& options, Terminal& terminal
   server.facts.url = client->url();
   volatile bool stop = false;
   const Interrupt interrupt([&stop] { stop = true; });
+  if (!options.print) FT_TRY(join_users(server, stop, terminal));
   Status asked = ask_served_model(*client, server.facts);
   for (bool told = false; !asked.ok() && asked.error().code == Code::kBusy && !stop; told = true) {
     if (!told) terminal.note(fmt::format("{} loads its model", server.facts.url));
@@ -145,6 +173,37 @@ Result<ServerInUse> find_server(const LaunchOptions& options, Terminal& terminal
   return server;
 }
 
+/// Finds a server, or starts one.
+Result<ServerInUse> server_for(const LaunchOptions& options, Terminal& terminal) {
+  FT_ASSIGN(ServerInUse server, find_server(options, terminal));
+  if (server.state == ServerInUse::State::kRuns) return server;
+  const Status started = start_server(options, server, terminal);
+  if (started.ok()) return server;
+  server.own.reset();
+  server.use.release();
+  if (started.error().code == Code::kCancelled) return started.error();
+  Result<ServerInUse> other = find_server(options, terminal);  // another launch may have been first
+  if (other.ok() && other->state == ServerInUse::State::kRuns) return other;
+  return started.error();
+}
+
+/// Stops the server that this launch started, unless another launch uses it.
+void end_own_server(ServerInUse& server, Terminal& terminal) {
+  if (!server.own) return;
+  server.use.release();
+  LaunchLock alone;  // held to the server's end: a launch that comes meanwhile waits for that
+  if (!server.lock_file.empty()) {
+    Result<LaunchLock> lock = LaunchLock::take(server.lock_file, LaunchLock::Kind::kAlone);
+    if (lock.ok() && !lock->held()) {
+      terminal.note(fmt::format("The server at {} stays: another launch uses it, and it ends with the last",
+                                server.facts.url));
+      return server.own->leave();
+    }
+    if (lock.ok()) alone = std::move(*lock);
+  }
+  server.own->stop(kStopS);
+}
+
 Result<int> run_launch(const LaunchOptions& options, Terminal& terminal) {
   const std::string program = find_program(program_of(options.client));
   if (program.empty() && !options.print) {
@@ -152,10 +211,7 @@ Result<int> run_launch(const LaunchOptions& options, Terminal& terminal) {
                  fmt::format("{} is not installed (there is no {} on PATH); install it with: {}",
                              options.client, program_of(options.client), installation_of(options.client))};
   }
-  FT_ASSIGN(ServerInUse server, find_server(options, terminal));
-  if (server.state != ServerInUse::State::kRuns) {
-    FT_ASSIGN(server, start_server(options, server.state == ServerInUse::State::kPortTaken, terminal));
-  }
+  FT_ASSIGN(ServerInUse server, server_for(options, terminal));
   const LaunchPlan plan = launch_plan(options.client, server.facts);
   if (options.print) {
     terminal.out(shell_text(plan, options.arguments));
@@ -176,11 +232,13 @@ Result<int> run_launch(const LaunchOptions& options, Terminal& terminal) {
   }
   terminal.note(fmt::format("{} uses {} at {}", options.client, server.facts.model, server.facts.url));
   terminal.flush();
-  ChildOptions child{program, plan.arguments, plan.variables, plan.removed, false, ""};
+  ChildOptions child;
+  child.program = program, child.arguments = plan.arguments;
+  child.variables = plan.variables, child.removed = plan.removed;
   child.arguments.insert(child.arguments.end(), options.arguments.begin(), options.arguments.end());
   FT_ASSIGN(ChildProcess process, ChildProcess::start(child));
   const int status = process.wait();
-  if (server.own) server.own->stop(kStopS);
+  end_own_server(server, terminal);
   return status;
 }
 

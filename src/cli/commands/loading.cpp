@@ -15,6 +15,7 @@
 #include "cli/library/heads.h"
 #include "drafters/registry.h"
 #include "hub/repository.h"
+#include "models/draft_network.h"
 #include "models/family.h"
 #include "models/synthetic/model.h"
 #include "sched/admission.h"
@@ -132,6 +133,10 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   load_options.gguf_scale_bits = choice.gguf_scale_bits;
   FT_ASSIGN(load_options.drafters, drafters_for(choice));
   FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
+  for (const DraftNetwork& network : loaded->model.drafters) {
+    const std::string note = unused_part(network);
+    if (terminal != nullptr && !note.empty()) terminal->note(note);
+  }
   FT_ASSIGN(const std::string folder, packed_weights_folder(choice.packed_cache));
   BackendOptions options = backend_options(choice);
   options.packed_cache = packed_cache_options(folder, loaded->model);

@@ -10,6 +10,7 @@
 #include "cli/commands/subcommands.h"
 #include "cli/library/catalogue.h"
 #include "cli/library/library.h"
+#include "cli/library/shipped_model.h"
 #include "cli/terminal/interrupt.h"
 #include "hub/repository.h"
 
@@ -153,6 +154,12 @@ Command pull_command() {
     FT_TRY(add_file(*options));
     if (options->pull.name.empty()) {
       return Error{Code::kInvalid, "the model is missing; use foretoken pull ORG/NAME"};
+    }
+    if (options->pull.name == kShippedModel) {
+      return Error{Code::kInvalid,
+                   fmt::format("{} comes with this program, there is nothing to fetch; use it "
+                               "with: foretoken chat",
+                               kShippedModel)};
     }
     const auto parsed = hub::parse_repository(options->pull.name);
     return parsed.ok() ? Status() : Status(parsed.error());

@@ -9,6 +9,7 @@
 #include "cli/commands/answering.h"
 #include "cli/commands/behind_front.h"
 #include "cli/commands/connection_settings.h"
+#include "cli/commands/launch_users.h"
 #include "cli/commands/response_file.h"
 #include "cli/commands/serve_several.h"
 #include "cli/commands/server_thread.h"
@@ -103,6 +104,7 @@ Result<int> serve_behind(const BehindFront& front, ServeCommandOptions options, 
 }
 
 Result<int> run_serve(const ServeCommandOptions& options, Terminal& terminal) {
+  end_with_launches();
   FT_ASSIGN(const std::unique_ptr<BehindFront> front, BehindFront::from_environment());
   if (!front && !options.output.quiet)  // one line per request
     set_log_level(options.serve.log_polls ? LogLevel::kDebug : LogLevel::kInfo);

@@ -78,10 +78,14 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
                              int out, int err, int failure) {
   for (const int number : {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(number, SIG_DFL);
   if (options.background) {
-    ::setpgid(0, 0);
+    if (options.stays) {
+      ::setsid();
+    } else {
+      ::setpgid(0, 0);
 #ifdef __linux__
-    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+      ::prctl(PR_SET_PDEATHSIG, SIGTERM);
 #endif
+    }
     const int none = ::open("/dev/null", O_RDWR);
     ::dup2(in >= 0 ? in : none, STDIN_FILENO);
     ::dup2(out, STDOUT_FILENO);

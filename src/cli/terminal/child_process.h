@@ -1,7 +1,7 @@
 // A program that this one starts and waits for. A foreground program shares the terminal and its keys; a
 // background one gets a separate process group, so that Ctrl-C does not reach it, and on Linux it ends with
-// this program. Thread: one; start() forks, so no other thread may hold a lock that the child needs. Errors:
-// kNotFound if there is no such program, kIo otherwise.
+// this program unless it `stays`. Thread: one; start() forks, so no other thread may hold a lock that the
+// child needs. Errors: kNotFound if there is no such program, kIo otherwise.
 #pragma once
 
 #include <optional>
@@ -24,6 +24,7 @@ struct ChildOptions {
   std::string log;             // of a background program: the file of its stderr; empty: none
   bool shares_errors = false;  // a background program: its stderr is ours
   bool takes_input = false;    // a background program: its stdin is a pipe, which ends with this program
+  bool stays = false;          // a background program: in a session of its own, it may outlive this program
 };
 
 class ChildProcess {
@@ -47,6 +48,8 @@ class ChildProcess {
   /// Writes to its stdin; a program that has ended does not read.
   void tell(std::string_view text) const;
   void signal(int number);
+  /// Lets a background program run on; its pipes end.
+  void leave() { pid_ = -1; }
   /// Does not wait.
   bool has_ended() { return ended(false); }
 

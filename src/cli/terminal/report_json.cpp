@@ -238,7 +238,8 @@ std::string inspect_json(const Inspection& found) {
              {"sentence", found.head_sentence},
              {"file", found.head_file},
              {"donors", found.head_donors}}},
-           {"drafter", found.drafter}};
+           {"drafter", found.drafter},
+           {"notes", found.notes}};
   if (!found.tier.empty()) {
     out["tier"] = found.tier;
     out["runs"] = true;

@@ -220,6 +220,18 @@ Result<std::unique_ptr<DraftConfig>> read(const format::ConfigFiles& files, cons
   return std::unique_ptr<DraftConfig>(std::make_unique<Config>(std::move(config)));
 }
 
+/// DSpark's confidence head predicts which drafts are right; DepthPolicy learns that from the rounds.
+std::string unused_part(const format::Checkpoint& checkpoint) {
+  const auto of_head = [](const format::TensorView& tensor) {
+    return tensor.name.find("confidence_head.") != std::string::npos ||
+           tensor.name.find("confidence_proj.") != std::string::npos;
+  };
+  if (std::ranges::none_of(checkpoint.tensors(), of_head)) return {};
+  return "its confidence head is not used; drafts are the same without it, and their number follows the "
+         "measured "
+         "acceptance";
+}
+
 constexpr std::string_view kOwn[] = {"", "model.", "dflash."};
 constexpr format::NamePrefixes kPrefixes[] = {{"", kOwn}};
 constexpr std::string_view kBareNames[] = {"base_kernel", "_codebook", "_codebook.weight", "d2t", "t2d"};
@@ -227,6 +239,6 @@ constexpr Family kTensors = {"dflash", {}, kPrefixes, kBareNames, nullptr, nullp
 
 }  // namespace
 
-const DraftFormat kFormat = {"dflash", &kTensors, read, build, &kSynthetic};
+const DraftFormat kFormat = {"dflash", &kTensors, read, build, &kSynthetic, unused_part};
 
 }  // namespace ft::dflash

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "server/front/forwarded.h"
 
 namespace ft::server {
 namespace {
@@ -21,9 +22,10 @@ using net::awaitable;
 using State = PooledModel::State;
 
 constexpr auto kAwaitFront = net::as_tuple(net::use_awaitable);
-constexpr std::int64_t kTickMs = 250;          // between two looks at the clock
-constexpr std::int64_t kGoneMs = 5;            // between two looks at a process that ends
-constexpr std::int64_t kEndMs = 10'000;        // for a process to end by itself
+constexpr std::int64_t kTickMs = 250;    // between two looks at the clock
+constexpr std::int64_t kGoneMs = 5;      // between two looks at a process that ends
+constexpr std::int64_t kEndMs = 10'000;  // for a process to end by itself
+constexpr std::chrono::milliseconds kProbeAgain{100};
 constexpr std::size_t kMaxNewsLine = 1 << 20;  // bytes of a process's output without a newline
 
 std::int64_t now_ms() { return steady_ns() / 1'000'000; }
@@ -133,6 +135,46 @@ awaitable<Result<Front::Lease>> Front::lease(std::size_t model) {
   }
 }
 
+void Front::doubt(const Lease& lease) {
+  const std::size_t model = lease.model();
+  if (stopped_ || lease.port() != children_[model].port || pool_.at(model).doubted) return;
+  pool_.doubt(model);
+  if (pool_.at(model).doubted) net::co_spawn(executor_, probe(model, lease.port()), net::detached);
+}
+
+/// Asks a doubted process whether it serves, until it is trusted or has ended.
+awaitable<void> Front::probe(std::size_t model, int port) {
+  const Child& child = children_[model];
+  const std::int64_t since_ms = now_ms();
+  net::steady_timer timer(executor_);
+  HttpRequest question;
+  question.method = "GET", question.path = "/health", question.id = "probe";
+  constexpr int kServes = 200;
+  const auto doubted = [&] { return !stopped_ && child.port == port && pool_.at(model).doubted; };
+  while (doubted()) {
+    pool_.wait(model, now_ms());
+    pool_.begin(model, now_ms());
+    const Lease lease(*this, model, port);
+    const int status = (co_await ask(*this, lease, question, executor_)).status;
+    if (!doubted()) co_return;
+    if (status == kServes) {
+      pool_.trust(model);
+      co_return step();
+    }
+    if (now_ms() - since_ms >= kEndMs && child.stopping_ms == 0) {
+      log_error(fmt::format("the process of {} does not answer and is ended", pool_.at(model).id));
+      end(model);
+    }
+    timer.expires_after(kProbeAgain);
+    (void)co_await timer.async_wait(kAwaitFront);
+  }
+}
+
+void Front::end(std::size_t model) {
+  children_[model].stopping_ms = now_ms();
+  children_[model].process->stop();
+}
+
 awaitable<void> Front::unload(std::size_t model) {
   pool_.unload(model);
   step();
@@ -151,7 +193,7 @@ std::optional<std::size_t> Front::used_last() const {
 std::vector<Front::Lease> Front::ready_ones() {
   std::vector<Lease> leases;
   for (std::size_t i = 0; i < children_.size(); ++i) {
-    if (pool_.at(i).state != State::kReady) continue;
+    if (pool_.at(i).state != State::kReady || pool_.at(i).doubted) continue;
     pool_.wait(i, now_ms());
     pool_.begin(i, now_ms());
     leases.emplace_back(*this, i, children_[i].port);
@@ -258,8 +300,7 @@ void Front::step() {
         child.process->go();
         break;
       case PoolAction::Kind::kStop:
-        child.stopping_ms = now_ms();
-        child.process->stop();
+        end(action.model);
         break;
     }
   }
@@ -267,10 +308,8 @@ void Front::step() {
 }
 
 void Front::kill_slow_ones() {
-  for (Child& child : children_) {
-    if (child.stopping_ms == 0 || now_ms() - child.stopping_ms < kEndMs) continue;
-    child.stopping_ms = now_ms();
-    child.process->stop();
+  for (std::size_t i = 0; i < children_.size(); ++i) {
+    if (children_[i].stopping_ms != 0 && now_ms() - children_[i].stopping_ms >= kEndMs) end(i);
   }
 }
 

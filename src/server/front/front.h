@@ -65,6 +65,9 @@ class Front {
   Result<std::size_t> model_of(const std::string& name) const;
   /// Loads the model if needed.
   boost::asio::awaitable<Result<Lease>> lease(std::size_t model);
+  /// The process of this lease refused a connection or broke it. New requests wait until it is started again,
+  /// or answers; one that does neither is ended.
+  void doubt(const Lease& lease);
   /// Unloads the model after its answers.
   boost::asio::awaitable<void> unload(std::size_t model);
   /// The model that is ready and was used last; empty: no model is ready.
@@ -92,10 +95,12 @@ class Front {
   class Waiting;
 
   boost::asio::awaitable<void> listen(std::size_t model);
+  boost::asio::awaitable<void> probe(std::size_t model, int port);
   boost::asio::awaitable<void> pause(std::int64_t ms);
   void take(std::size_t model, const ModelNews& news);
   void step();
   void start(std::size_t model);
+  void end(std::size_t model);
   void kill_slow_ones();
   int waiting() const;
   Error busy(std::size_t model) const;

@@ -90,7 +90,7 @@ void ModelPool::failed(std::size_t model, Error error, std::int64_t now_ms) {
 void ModelPool::ended(std::size_t model, std::int64_t now_ms) {
   PooledModel& one = models_[model];
   const State before = std::exchange(one.state, State::kUnloaded);
-  one.unloads = false;
+  one.unloads = one.doubted = false;
   if (before == State::kStopping) return;
   if (before == State::kReady) {
     ++one.crashes;

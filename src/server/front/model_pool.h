@@ -32,6 +32,7 @@ struct PooledModel {
   int waiting = 0;               // requests
   bool held = false;             // takes no new answers: others wait for its memory
   bool unloads = false;          // unloads after its answers
+  bool doubted = false;          // takes no new answers: its process may have ended
   bool restarts = false;         // its process crashed while it was ready
   std::int64_t used_ms = 0;      // when its last answer ended or began
   std::int64_t ready_ms = 0;     // since when it is ready
@@ -42,7 +43,7 @@ struct PooledModel {
 
   bool wanted() const { return waiting > 0 || restarts; }
   bool loaded() const { return state >= State::kLoading; }
-  bool may_begin() const { return state == State::kReady && !held && !unloads; }
+  bool may_begin() const { return state == State::kReady && !held && !unloads && !doubted; }
 };
 
 /// "unloaded", "loading", "ready", "stopping"
@@ -76,6 +77,11 @@ class ModelPool {
   void end(std::size_t model, std::int64_t now_ms);
   /// The model leaves after its answers.
   void unload(std::size_t model) { models_[model].unloads = models_[model].loaded(); }
+  /// A connection of the model's process broke; until it has ended or answers again.
+  void doubt(std::size_t model) {
+    models_[model].doubted = models_[model].state == PooledModel::State::kReady;
+  }
+  void trust(std::size_t model) { models_[model].doubted = false; }
 
   /// A process has reported its plan. `limit_bytes`: memory for all models, as the process sees it.
   void planned(std::size_t model, std::int64_t bytes, bool on_device, std::int64_t limit_bytes);

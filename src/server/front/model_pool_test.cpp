@@ -215,6 +215,23 @@ TEST(ModelPool, ACrashedModelIsStartedAgainAndTheOthersAreLeftAlone) {
   EXPECT_EQ(rig.pool.at(1).loads, 1);
 }
 
+TEST(ModelPool, ADoubtedModelTakesNoNewAnswersUntilItIsTrustedOrStartedAgain) {
+  Rig rig({10}, memory(20));
+  rig.pool.doubt(0);
+  EXPECT_FALSE(rig.pool.at(0).doubted) << "it has no process";
+  EXPECT_TRUE(rig.ask(0));
+  rig.pool.doubt(0);
+  EXPECT_FALSE(rig.ask(0));
+  rig.pool.trust(0);
+  EXPECT_TRUE(rig.begin(0)) << "only a connection broke";
+  rig.pool.doubt(0);
+  rig.pool.wait(0, rig.now);
+  rig.pool.ended(0, rig.now);
+  rig.settle();
+  EXPECT_TRUE(rig.begin(0)) << "its new process answers";
+  EXPECT_EQ(rig.pool.at(0).crashes, 1);
+}
+
 TEST(ModelPool, AToldUnloadWaitsForTheAnswers) {
   Rig rig({10}, memory(20));
   EXPECT_TRUE(rig.ask(0));

@@ -30,7 +30,6 @@ constexpr auto kAwaitRelay = net::as_tuple(net::use_awaitable);
 constexpr std::size_t kPieceBytes = std::size_t{64} << 10;
 constexpr int kClientLeft = 499;
 constexpr int kConnectTries = 5;
-constexpr std::chrono::milliseconds kConnectPause{100};
 
 bool is_event_stream(std::string_view type) { return type.starts_with("text/event-stream"); }
 
@@ -100,17 +99,15 @@ net::awaitable<std::optional<api::HttpResponse>> Relay::begin(Received& received
   Front& front = *server_context_.front;
   HttpRequest& http_request = received.http_request;
   const std::string& id = front.pool().at(model).id;
-  net::steady_timer pause(client_.get_executor());
   // Nothing was sent yet: a process that crashed a moment ago is started again.
   for (int tries = kConnectTries; tries > 0; --tries) {
     Result<Front::Lease> lease = co_await front.lease(model);
     if (!lease.ok()) co_return lease_refusal(http_request, lease.error());
     lease_.emplace(std::move(*lease));
     if (co_await connect(model_, *lease_)) break;
+    front.doubt(*lease_);
     lease_.reset();
     if (tries == 1) co_return process_ended(http_request, id);
-    pause.expires_after(kConnectPause);
-    (void)co_await pause.async_wait(kAwaitRelay);
   }
   {
     const http::request<http::string_body> request = forwarded(http_request, front.options().secret);
@@ -124,8 +121,9 @@ net::awaitable<std::optional<api::HttpResponse>> Relay::begin(Received& received
   parser_->body_limit(boost::none);
   const auto [error, got] = co_await http::async_read_header(model_, buffer_, *parser_, kAwaitRelay);
   (void)got;
-  if (error) co_return process_ended(http_request, id);
-  co_return std::nullopt;
+  if (!error) co_return std::nullopt;
+  if (error != net::error::operation_aborted) front.doubt(*lease_);
+  co_return process_ended(http_request, id);
 }
 
 net::awaitable<bool> Relay::contained_pass_on(const Received& received) {
@@ -153,6 +151,7 @@ net::awaitable<bool> Relay::pass_on(const Received& received) {
     if (bytes > 0 && !co_await send_bytes(received, {piece.data(), bytes})) co_return false;
     if (error && error != http::error::need_buffer) {
       broke_ = true;
+      if (error != net::error::operation_aborted) server_context_.front->doubt(*lease_);
       co_await tell_of_end(received);
       co_return false;
     }
