@@ -1,8 +1,8 @@
-// The extra ids of a dynamic draft vocabulary: which ids have the extra logit columns (Logits::extra) that
-// are assigned at run time. A new id replaces the one that was added longest ago. At first the columns hold
-// the ids after the fixed ones, which are the tokenizer's next ones by frequency. A place keeps its id until
-// the id is replaced; columns are in ascending order of ids, as `sample` needs them. Owner: an executable of
-// a backend. Cost: a look-up per token; a new one searches and moves ExtraIds::count ids once. No allocation
+// The extra ids of a dynamic draft vocabulary: the ids with the extra logit columns (Logits::extra) that are
+// assigned at run time. A new id replaces the one that was added longest ago. At first the columns hold the
+// ids after the fixed ones, which are the tokenizer's next ones by frequency. A place keeps its id until the
+// id is replaced; columns are in ascending order of ids, as `sample` needs them. Owner: an executable of a
+// backend. Cost: a look-up per token; a new one searches and moves ExtraIds::count ids once. No allocation
 // after construction. Ids that the LM head lacks are ignored.
 #pragma once
 

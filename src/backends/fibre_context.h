@@ -1,6 +1,6 @@
-// Where a fibre continues: a stack and the registers that a call must keep. The host runs threads of a GPU's
-// kernels so (backends/metal/twin, backends/cuda/emulator). Thread: a fibre stays on the one that prepared
-// it. Cost: a switch is some ten instructions on x86-64 and AArch64, a call of the system elsewhere.
+// The point where a fibre continues: a stack and the registers that a call must keep. Fibres run the threads
+// of a GPU's kernels on the host (backends/metal/twin, backends/cuda/emulator). Thread: a fibre stays on the
+// one that prepared it. Cost: some ten instructions a switch on x86-64 and AArch64, else a system call.
 #pragma once
 
 #include <cstddef>

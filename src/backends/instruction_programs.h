@@ -51,7 +51,7 @@ inline std::vector<float> captured_rows(Backend& backend, const Program& program
       std::move(backend.compile(program, {.max_rows = count, .max_logit_rows = 8}).value());
   std::vector<std::int32_t> blocks(static_cast<std::size_t>(count / kBlockRows + 2));
   std::iota(blocks.begin(), blocks.end(), 0);
-  std::rotate(blocks.begin(), blocks.begin() + 2, blocks.begin() + 3);  // not where they would be anyway
+  std::rotate(blocks.begin(), blocks.begin() + 2, blocks.begin() + 3);  // not in the usual order
   const StateOptions memory{.slots = 2, .blocks = static_cast<int>(blocks.size())};
   const auto state = std::move(backend.make_state(program.layout(), memory).value());
   const auto store = std::move(backend.make_rows(width, count).value());

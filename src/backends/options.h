@@ -29,11 +29,11 @@ inline constexpr const char* kPackedFileSuffix = ".packed";
 /// thread.
 using PackProgress = std::function<void(const char* task, std::int64_t done, std::int64_t total)>;
 
-/// A flag that a backend takes. Several backends may take one of the same name.
+/// A flag that a backend takes. Several backends may have a flag of the same name.
 struct BackendFlag {
   std::string_view name;         // "kv-bits"
   std::string_view value_name;   // "BITS", for --help
-  std::string_view usual_value;  // a setting with this value is as good as none
+  std::string_view usual_value;  // a setting with this value has no effect
   std::string_view help;
   Status (*check)(const std::string& value) = nullptr;  // "expected 16 or 8, found '4'"
 };
@@ -54,7 +54,7 @@ class BackendSettings {
   void set(BackendSetting setting);
   void require(std::string_view flag);
   void remove(std::string_view flag);
-  /// The same, and nothing is required.
+  /// The same settings, none of them required.
   BackendSettings optional() const;
   /// The value, or `usual` if the flag is not set.
   std::string value(std::string_view flag, std::string_view usual) const;
@@ -86,7 +86,7 @@ struct BackendOptions {
 struct BackendKind {
   std::string_view name;
   std::vector<BackendFlag> flags;
-  /// The settings are checked: each is one of `flags` with a good value, or not required.
+  /// The settings are checked: each is one of `flags` with a valid value, or not required.
   Result<std::unique_ptr<Backend>> (*make)(const BackendOptions& options) = nullptr;
 };
 

@@ -18,8 +18,8 @@ class PinnedRows {
   /// Rows [first, first + count) as a weight without a name, at most as many as fit() had room for. Valid
   /// until the next call. Allocates nothing.
   Weight at(const Weight& weight, std::int64_t first, std::int64_t count);
-  /// Row `row` put to place `place` of the rows: for rows that do not follow each other. Only for a weight
-  /// with a source.
+  /// Puts row `row` into place `place`: for rows that do not follow each other. Only for a weight with a
+  /// source.
   void put(const Weight& weight, std::int64_t row, std::int64_t place);
   /// The rows that put() collected, as a weight of `count` rows.
   Weight collected(const Weight& weight, std::int64_t count) const;

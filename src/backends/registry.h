@@ -17,9 +17,9 @@ Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
 /// kUnsupported or kNotFound if the machine cannot run it, kInvalid with the list of names if there is no
 /// such backend, and for a setting that the backend refuses.
 Result<std::unique_ptr<Backend>> make_backend(const BackendOptions& options);
-/// What each device would have of options.target with these settings, a line for each; empty: one has all.
+/// The share of options.target on each device with these settings, one line each; empty: one device has all.
 Result<std::vector<std::string>> division_lines(const BackendOptions& options);
-/// The settings but those that divide a model.
+/// The settings without those that divide a model.
 BackendSettings without_division(const BackendSettings& settings);
 /// The flags of all backends, each name once.
 std::vector<BackendFlag> backend_flags();

@@ -1,4 +1,4 @@
-// A step of a program that takes or captures hidden rows, with floats on both sides; for tests.
+// A step of a program that takes or captures hidden rows, with floats as input and output; for tests.
 #pragma once
 
 #include <numeric>

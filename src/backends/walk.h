@@ -1,7 +1,7 @@
-// The host's Walk (program/instructions.h): a row of logits to the candidates of its draft. ref and cpu run
-// it in their steps, and every backend's walk_candidates() is it. Cost: one read of the row, and candidates *
-// rank products; no allocation once `out` and the scratch have reached their sizes. Thread: const, so several
-// may share one Walker with a scratch each.
+// The host's Walk (program/instructions.h): from a row of logits to the candidates of its draft. ref and cpu
+// run it in their steps, and every backend's walk_candidates() calls it. Cost: one read of the row, and
+// candidates * rank products; no allocation once `out` and the scratch have reached their sizes. Thread:
+// const, so several may share one Walker with a scratch each.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Texts of protocols: letters of ASCII, percent escapes. No locale matters. Any thread.
+// ASCII letters and percent escapes in the texts of protocols, whatever the locale. Any thread.
 #pragma once
 
 #include <string>

@@ -34,7 +34,7 @@ class ByteSource {
   virtual bool get(std::span<std::byte> out) = 0;
   /// Upper bound on the bytes that may follow.
   virtual std::int64_t left() const = 0;
-  /// The same places as the sink's: what get() gives in between may come from elsewhere.
+  /// The counterparts of the sink's calls: get() may take the bytes in between from elsewhere.
   virtual void begin_shared(std::string_view kind, std::int64_t tokens) { (void)kind, (void)tokens; }
   virtual void end_shared() {}
 };

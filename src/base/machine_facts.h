@@ -10,7 +10,7 @@ namespace ft {
 
 struct ProcessorFacts {
   std::string name;                   // "AMD EPYC 9R45", "Apple M4 Pro"
-  std::vector<std::string> features;  // those that the kernels use, by Linux's words
+  std::vector<std::string> features;  // those that the kernels use, by Linux's names
   int logical_cores = 0;              // available to this process
   std::int64_t last_cache = 0;        // bytes of all caches of the last level together
 };

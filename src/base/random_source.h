@@ -1,5 +1,5 @@
-// Bytes from the system's random source (getentropy): for everything that a client must not foretell, such as
-// the ids of answers and default seeds. The program has no generator between them, so one output
+// Bytes from the system's random source (getentropy): for everything that a client must not predict, such as
+// the ids of answers and default seeds. The program has no generator of its own in between, so one output
 // reveals nothing about another. Thread: any. Cost: one system call, about a microsecond for a few bytes.
 // Errors: std::system_error if the system refuses, as kernels before 3.17 do.
 #pragma once

@@ -1,5 +1,5 @@
-// File descriptors 0 to 2 of a program that was started without them: the next file or socket that it opens
-// would be its standard input, output or error. First thing in main().
+// Opens file descriptors 0 to 2 if the program was started without them; otherwise its next file or socket
+// would become standard input, output or error. Call it first in main().
 #pragma once
 
 namespace ft {

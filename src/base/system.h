@@ -17,21 +17,21 @@ bool open_pipe(int (&ends)[2]);
 /// socket() whose result no child process inherits. -1: errno says why.
 int open_socket(int family, int type, int protocol);
 
-/// Takes room for the first `bytes` of an open file now, so that a full disk is found before the writing.
-/// 0, or the errno of the refusal; a file system that cannot reserve refuses with neither ENOSPC nor EDQUOT
-/// nor EFBIG. The file's length may grow to `bytes`.
+/// Reserves room for the first `bytes` of an open file, so that a full disk is noticed before the writing.
+/// Returns 0 or the errno. A file system that cannot reserve gives an errno other than ENOSPC, EDQUOT and
+/// EFBIG. The file's length may grow to `bytes`.
 int reserve_space(int file, std::int64_t bytes);
 
 /// When a file's content changed last, nanoseconds since 1970.
 std::int64_t modified_ns(const struct stat& facts);
 
-/// Whole private anonymous pages: the system may have their memory. They read as zeros afterwards.
+/// Returns whole private anonymous pages to the system. They read as zeros afterwards.
 void return_pages(std::byte* pages, std::size_t bytes);
 
-/// Mapped bytes of a file that are needed soon: the system may begin to read them. Does not wait.
+/// Lets the system read ahead mapped bytes of a file that are needed soon. Does not wait.
 void read_ahead(const std::byte* mapped, std::size_t bytes);
-/// Written bytes of an open file: the system may begin to bring them to the disk, so that a later fsync waits
-/// less. macOS has no such call.
+/// Lets the system begin to write these bytes of an open file to the disk, so that a later fsync waits less.
+/// macOS has no such call.
 void begin_writeback(int file, std::int64_t offset, std::int64_t bytes);
 
 /// Whether the other side of a connected socket has sent its last byte, even if bytes still wait to be read.
@@ -39,15 +39,15 @@ bool has_hung_up(int socket);
 
 /// The absolute path of the running program; empty if unknown.
 std::string program_path();
-/// A path that opens the running program's own bytes, even after another file took its name where the system
-/// allows that.
+/// A path that opens the running program's own bytes; where the system allows it, even after another file has
+/// taken its name.
 std::string program_file();
 
-/// When a process started, in a unit of the system's own; with its number it names one process for ever. 0:
-/// there is no such process.
+/// When a process started, in the system's own unit. Together with the process number it identifies one
+/// process for ever. 0: there is no such process.
 std::int64_t process_start(int process);
 
-/// How often the calling thread has waited for bytes of a file that it had mapped. macOS does not say: 0.
+/// How often the calling thread has waited for bytes of a mapped file; 0 on macOS, which does not count it.
 std::int64_t waits_for_files();
 /// How long the calling thread was ready to run without a core, nanoseconds since its start; 0 if the system
 /// does not say. Cost: reads a file of the system.
@@ -71,7 +71,7 @@ class StayOnCore {
 /// Marks the calling thread as interactive: macOS then prefers performance cores.
 void prefer_speed();
 
-/// Where cores are short, the calling thread and those that it starts leave most of the time to others. A
+/// If cores are scarce, the calling thread and the threads that it starts leave most of the time to others. A
 /// refusal is ignored.
 void yield_to_others();
 

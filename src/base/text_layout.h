@@ -1,5 +1,5 @@
-// Text that fits the width of a terminal, tables, and what else figures need to be read: widths are in
-// columns, one for each character of UTF-8 and none for a colour ("ESC [ ... m").
+// Text that fits the width of a terminal, tables, and figures with units. Widths are in columns, one for each
+// character of UTF-8 and none for a colour ("ESC [ ... m").
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@ std::size_t text_width(std::string_view text);
 /// which two spaces or more precede, or below its first word. A word that is too long stays whole.
 std::string wrapped_text(std::string_view text, std::size_t columns);
 
-/// The beginning of a name, "..." and its last eighth in `columns`, or the whole name if it fits: maker and
-/// size of a model are at its beginning, its quantisation at its end.
+/// The beginning of a name, "..." and its last eighth in `columns`, or the whole name if it fits: a model's
+/// name begins with its maker and size and ends with its quantisation.
 std::string shortened(const std::string& text, std::size_t columns);
 
 /// Columns padded to their widest cell; the first row is the heading.

@@ -54,7 +54,7 @@ class ThreadPool {
 
   /// Maximum workers of a task.
   int workers() const { return workers_; }
-  /// Threads that sleep until they have a task: between two tasks all, after a while.
+  /// Threads that sleep until they have a task; a while after a task, all of them.
   int sleeping() const;
 
   /// The sleep of a thread from `begin_ns` until it runs again at `now_ns`. After it was woken, at
@@ -102,7 +102,7 @@ class ThreadPool {
     std::atomic<std::int64_t> woken_ns{0};  // when it was last raised for a sleeper
     void raise();
   };
-  /// A thread of the pool, for one of cores_. The first has none: it is the caller's.
+  /// A pool thread on one of cores_. The first place has no thread: it is the caller's.
   struct Place {
     Signal task;  // raised when the thread has a task
     int core = -1;

@@ -12,7 +12,7 @@ namespace ft {
 struct Core {
   int cpu = 0;              // its number
   int package = 0, id = 0;  // of the physical core
-  int node = 0;             // the memory that is near
+  int node = 0;             // the nearest memory node
   int capacity = 0;         // relative speed; 0: unknown
 };
 
@@ -30,7 +30,7 @@ std::vector<Core> cores_for_workers(std::vector<Core> cores);
 int memory_nodes(const std::vector<Core>& cores);
 
 /// The hardware threads that this process may use on this machine, and the cores for workers, at least one.
-/// macOS names no cores, so its numbers are only to count.
+/// macOS does not name its cores, so its numbers only count them.
 std::vector<Core> allowed_cores();
 std::vector<Core> worker_cores();
 

@@ -41,9 +41,9 @@ class WorkerCores {
   /// start, between tasks too; needed while limit() is in force only.
   int rearrange(std::int64_t now_ns, std::int64_t waited_ns = 0);
 
-  /// Other programs use cores of workers that are not avoided.
+  /// True if other programs use cores of workers that are not avoided.
   bool crowded() const { return crowded_; }
-  /// Workers that a task may have because several cores were taken; else all.
+  /// The number of workers that a task may have while several cores are taken; otherwise all.
   int limit() const { return limit_; }
   /// Number of cores that are avoided now.
   int avoided() const;
@@ -63,7 +63,7 @@ class WorkerCores {
   bool may_avoid(double lost) const;
   void avoid(Core& core, std::int64_t now_ns);
   int avoid_worst(std::int64_t now_ns, int windows);
-  /// Whether fewer workers than the used cores have would be faster.
+  /// Whether fewer workers than used cores would be faster.
   bool too_many(int crowded, double most_lost);
   void change_limit(std::int64_t now_ns, int windows, int crowded, double most_lost);
 

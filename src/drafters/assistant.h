@@ -1,10 +1,10 @@
 // Drafts with an assistant of Gemma 4: a chain of passes, each over a draft and the row that the pass before
-// fed back, whose queries read the target's own keys and values of the committed rows. It has no keys and
-// values and writes nothing into the target's state, so it reads no prompt and has no backlog.
-// Its state is the hidden row of the last committed token, which is in the ring of captured rows; a sequence
-// that begins with a memory has none and drafts from its second round on. All passes have one position:
-// queries turn by coordinate 0, the pending token's, or by coordinate 1, the position of the row before it.
-// Cost: a pass for each draft, for the whole batch. Source: transformers' Gemma4AssistantForCausalLM.
+// fed back. Its queries read the target's own keys and values of the committed rows. It has no keys and
+// values and writes nothing into the target's state, so it reads no prompt and has no backlog. Its state is
+// the hidden row of the last committed token, which is in the ring of captured rows; a sequence restored from
+// a snapshot has none and drafts from its second round on. All passes have one position: queries turn by
+// coordinate 0, the pending token's, or by coordinate 1, the position of the row before it. Cost: a pass for
+// each draft, for the whole batch. Source: transformers' Gemma4AssistantForCausalLM.
 #pragma once
 
 #include <memory>

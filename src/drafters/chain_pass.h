@@ -1,5 +1,5 @@
-// Passes of a network that drafts one token after the other, for all slots at once: the drafters with a
-// separate network share how a pass samples and how the host reads its drafts.
+// Passes of a network that drafts one token after the other, for all slots at once. Drafters with a separate
+// network share the code that samples a pass and reads its drafts on the host.
 #pragma once
 
 #include <span>
@@ -9,13 +9,13 @@
 
 namespace ft {
 
-/// How the pass `step` samples the draft of a slot, on the noise of the token that it guesses; without
+/// How the pass `step` samples the draft of a slot, with the noise of the token that it guesses and without
 /// the mask of its constraint.
 SampleRow chain_sample(const DraftSlot& slot, int step);
 
-/// Submits the pass `step`, with the masks of constraints added to `samples`, the samples of `args`: one
-/// for each slot that drafts in the pass, in the slots' order. Drafts before a row with a constraint are
-/// known to the host.
+/// Submits the pass `step`, with the masks of constraints added to `samples`, the samples of `args`: one for
+/// each slot that drafts in the pass, in the slots' order. The host knows the drafts before a row with a
+/// constraint.
 void submit_pass(Executable& network, const StepArgs& args, State& state, std::span<DraftSlot*> slots,
                  int step, std::span<SampleRow> samples);
 

@@ -56,7 +56,7 @@ class ModelDrafter final : public Drafter {
   struct SlotState {
     std::optional<Timeline> timeline;   // of the sequence's first tokens
     std::optional<Timeline> chain;      // the fork of a proposal; empty between proposals
-    std::vector<std::int32_t> pending;  // the tokens after those, as far as observe() told them
+    std::vector<std::int32_t> pending;  // the tokens after those that observe() has received
     std::int64_t seen = 0;              // committed tokens
   };
   struct Memory;

@@ -27,8 +27,8 @@ namespace ft {
 
 class TimelinePool;
 
-/// Drafts of one sequence in one round, at most: with the pending token they are kMaxTapeRows rows. Also the
-/// maximum depth that a request may ask for, and the decoder's default.
+/// The maximum number of drafts of one sequence in one round: with the pending token they are kMaxTapeRows
+/// rows. Also the maximum depth that a request may ask for, and the decoder's default.
 inline constexpr int kMaxDraftTokens = kMaxTapeRows - 1;
 /// Drafters that one decoder may have.
 inline constexpr int kMaxDrafters = 12;
@@ -75,8 +75,8 @@ class DraftMemory {
   virtual std::int64_t low() const = 0;
   virtual std::int64_t bytes() const = 0;                    // without blocks and a slot of its cache
   virtual std::span<const std::int32_t> blocks() const = 0;  // of the drafter's cache, which it shares
-  /// Writes all of it, for its drafter's read_memory() on the same backend; any thread may call it. False if
-  /// the sink did not take all.
+  /// Writes all of it, for its drafter's read_memory() on the same backend; any thread may call it. False on
+  /// a short write.
   virtual bool write_to(ByteSink& sink) const = 0;
 };
 
@@ -95,14 +95,14 @@ class Drafter {
   /// After open() or restore(), for a sequence with images: where its tokens are. `positions` lives until
   /// close().
   virtual void set_positions(int /*slot*/, const PositionMap& /*positions*/) {}
-  /// Whether observe() needs the hidden rows of those tokens in the ring of captured rows.
+  /// Whether observe() needs the hidden rows of its tokens in the ring of captured rows.
   virtual bool reads_rows() const { return false; }
-  /// The tokens of the next rows that the target has committed; `prompt`: of a prompt, not of a round.
+  /// Receives the tokens of the next rows that the target has committed; `prompt`: rows of a prompt.
   virtual Status observe(int slot, std::span<const std::int32_t> tokens, bool prompt) = 0;
 
   /// Tokens that propose could offer for this slot, 0..slot.max_depth().
   virtual int plan(const DraftSlot& slot) = 0;
-  /// Classes of context that acceptance is estimated for, each alone.
+  /// Classes of context; acceptance is estimated for each class separately.
   static constexpr int kContextClasses = 4;
   /// The class of plan()'s last result for this slot, 0..kContextClasses - 1.
   virtual int context_class(int /*slot*/) const { return 0; }
@@ -114,9 +114,9 @@ class Drafter {
   virtual std::span<Drafter* const> members(int /*slot*/) const { return {}; }
   /// One of members() failed for this slot and is not asked again. False: none is left.
   virtual bool drop_member(int /*slot*/, Drafter& /*member*/) { return false; }
-  /// Draft steps (passes of a network) that `depth` drafts take: 0 for text that is already there, `depth`
-  /// for a chain, 1 for a whole block. If it is 0, plan() is the number of tokens that propose is sure to
-  /// offer.
+  /// Draft steps (passes of a network) that `depth` drafts take: 0 for text that already exists,
+  /// `depth` for a chain, 1 for a whole block. If it is 0, propose is sure to offer plan()
+  /// tokens.
   virtual int draft_cost(int depth) const = 0;
   /// At most once between two calls of observe.
   virtual Status propose(std::span<DraftSlot*> slots, std::span<std::int32_t> round_tokens) = 0;
@@ -150,7 +150,7 @@ class Drafter {
   virtual Result<std::unique_ptr<DraftMemory>> read_memory(ByteSource& /*source*/, std::int64_t /*length*/) {
     return Error{Code::kCorrupt, "its drafter remembers nothing"};
   }
-  /// Names whatever decides the bytes of its memories besides weights and backend; empty: it has no memories.
+  /// Names all that decides the bytes of its memories besides weights and backend; empty: it has no memories.
   virtual std::string memory_identity() const { return {}; }
 
   virtual std::int64_t packed_bytes() const { return 0; }  // of the drafter's weights

@@ -10,7 +10,7 @@
 
 namespace ft {
 
-/// Image tokens of one prompt, at most.
+/// Maximum image tokens of one prompt.
 inline constexpr std::int64_t kMaxImageTokens = 16'384;
 
 class ImageRows {

@@ -1,9 +1,9 @@
-// Prompt lookup (n-gram lookup): drafts from text that is already there. Where the sequence's last kMinMatch
+// Prompt lookup (n-gram lookup): drafts from text that already exists. If the sequence's last kMinMatch
 // tokens occurred before, in prompt and output or in the text that the caller predicts, the latest such place
-// is continued as it continued then. How far the match reaches back (at most kMaxMatch) says how much it is
-// worth. A continuation that reaches the end of the sequence repeats periodically. After prompt lookup
-// decoding (Saxena 2023) and vLLM's ngram proposer. Cost: O(1) for each committed token, O(match) for each
-// proposal; no network. Nothing is allocated in a round of a sequence within the reserved context.
+// is continued as it continued then. The length of the match (at most kMaxMatch) is the class of context. A
+// continuation that reaches the end of the sequence repeats periodically. After prompt lookup decoding
+// (Saxena 2023) and vLLM's ngram proposer. Cost: O(1) for each committed token, O(match) for each proposal;
+// no network. Nothing is allocated in a round of a sequence within the reserved context.
 #pragma once
 
 #include <cstdint>

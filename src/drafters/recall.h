@@ -1,12 +1,12 @@
 // Drafts from texts of earlier requests of the same user, prompts and answers. Where the last kGram tokens of
-// a sequence occurred in them, the places with the longest match vote for the next token, and those that
-// agree vote for the one after it. The share of votes is the chance that a draft is right; a draft ends where
-// the chance of all of it falls below kMinChance. Source: SuffixDecoding (Oliaro et al., arXiv 2411.04975),
-// with hash chains over a ring of tokens in place of a suffix tree: the same counts for the last kMaxPlaces
-// places, in a fixed memory. A text that is used again is stored again with the answer that repeats it, so
-// the text that is dropped is the least recently used. One user's text never drafts for another's: each has a
-// separate ring (DraftSlot::owner). The ring of the least recently active user goes first. Cost: O(places)
-// for each round, O(1) for each token that is learnt.
+// a sequence occurred in them, the places with the longest match vote for the next token, and the places that
+// agree vote for the one after it. The share of votes is the chance that a draft is right; drafting ends when
+// the chance of all drafts together falls below kMinChance. Source: SuffixDecoding (Oliaro et al., arXiv
+// 2411.04975), with hash chains over a ring of tokens in place of a suffix tree: the same counts for the last
+// kMaxPlaces places, in a fixed memory. A text that is used again is stored again with the answer that
+// repeats it, so the dropped text is the least recently used one. One user's text never drafts for another
+// user: each has a separate ring (DraftSlot::owner). The ring of the least recently active user goes first.
+// Cost: O(places) for each round, O(1) for each token that is learnt.
 #pragma once
 
 #include <cstdint>
@@ -80,7 +80,7 @@ class RecallDrafter final : public Drafter {
 
   /// Texts learnt since the start.
   std::int64_t learnt() const { return learnt_; }
-  /// All texts of all users (drafters/recall_memory.cpp). False if the sink did not take all.
+  /// All texts of all users (drafters/recall_memory.cpp). False on a short write.
   bool write_to(ByteSink& sink) const;
   /// Replaces all texts. kCorrupt if these bytes are not such texts of a model with this vocabulary;
   /// the old texts then stay.

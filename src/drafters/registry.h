@@ -71,7 +71,7 @@ struct DrafterSpec {
   std::string_view name;
   /// Why this model cannot have it, one sentence; empty if it can. The functions below are asked only then.
   std::string (*problem)(const Model& model);
-  /// Its network; null: it has none.
+  /// The network of the drafter; null: it has none.
   const Program* (*network)(const Model& model);
   CaptureRequest (*request)(const Model& model);
   /// Maximum bytes of one memory, without its blocks and its slot.
@@ -88,11 +88,11 @@ struct DrafterChoice {
 };
 Result<DrafterChoice> parse_drafter(std::string_view text);
 
-/// In the order in which a decoder numbers them.
+/// In the order of their numbers in a decoder.
 std::span<const DrafterSpec> drafter_specs();
-/// Those that this model can have.
+/// The drafters that this model can have.
 std::vector<const DrafterSpec*> drafters_of(const Model& model);
-/// The networks of those.
+/// The networks of drafters_of(model).
 std::vector<const Program*> drafter_networks(const Model& model);
 /// Why this model cannot have the drafter; empty if it can, and for auto and none.
 std::string drafter_problem(DrafterKind kind, const Model& model);

@@ -1,7 +1,7 @@
-// For measuring: drafts a recorded run of the same request, perturbed so that the draft at depth i is right
-// with a stated probability, whatever came before. Real verification and rollback then run at a stated
-// acceptance. Which drafts are wrong is a function of (seed, position, depth) alone. The inner drafter, if
-// there is one, does its work too, so its cost is timed; its drafts are not used.
+// For measuring: drafts from a recorded run of the same request, perturbed so that the draft at depth i is
+// right with a stated probability, whatever came before. Real verification and rollback then run at a stated
+// acceptance. A function of (seed, position, depth) alone decides which drafts are wrong. The inner drafter,
+// if there is one, does its work too, so its cost is timed; its drafts are not used.
 #pragma once
 
 #include <vector>

@@ -30,7 +30,7 @@ struct StoredMatrix {
   const std::byte* biases = nullptr;    // (rows, cols / group); affine only
   DType scale_dtype = DType::kBF16;     // of scales and biases: F32, F16 or BF16; else kF8E8M0 or kF8E4M3
   QuantMode mode = QuantMode::kAffine;  // quantised only
-  /// Makes the rows where the file holds them in another form; data, scales and biases are null then.
+  /// Makes the rows if the file holds them in another form; data, scales and biases are null then.
   std::shared_ptr<const MatrixSource> matrix = nullptr;
 };
 

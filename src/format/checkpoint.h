@@ -43,7 +43,7 @@ class Checkpoint {
   static Result<Checkpoint> of_memory(std::string name, std::vector<TensorView> tensors,
                                       std::string metadata_format, std::shared_ptr<const void> owner);
 
-  /// The tensors of mapped files that another reader understood; `owner` keeps other memory alive that they
+  /// The tensors of mapped files that another reader has parsed; `owner` keeps the other memory that they
   /// point to. The first `header_bytes` of each file identify its contents.
   struct OpenFile {
     MappedFile file;
@@ -53,8 +53,8 @@ class Checkpoint {
                                      std::vector<TensorView> tensors, std::string metadata_format,
                                      std::shared_ptr<const void> owner);
 
-  /// Gives each tensor the name that `name` returns for its own; tensors with an empty one are dropped.
-  /// `name` gives no name twice.
+  /// Renames each tensor to the result of `name`; tensors with an empty result are dropped. `name` gives no
+  /// name twice.
   void rename(const std::function<std::string(std::string_view)>& name);
   /// nullptr if no tensor has the name.
   const TensorView* find(std::string_view name) const;

@@ -1,6 +1,6 @@
 // MatrixSource: a matrix of a checkpoint, whatever its format, read by rows: as float32, or as the codes of
-// this program's layouts where they can be moved unchanged. Owner: whoever opened the checkpoint keeps the
-// mapped bytes. Thread: reads are const, allocate nothing and may run on several threads. Cost: rows are
+// this program's layouts if they can be moved unchanged. Owner: the mapped bytes belong to the opener of the
+// checkpoint. Thread: reads are const, allocate nothing and may run on several threads. Cost: rows are
 // decoded on every read.
 #pragma once
 
@@ -46,9 +46,9 @@ class MatrixSource {
 
   /// Rows [first, first + count) as float32, (count, cols).
   virtual void read(std::int64_t first, std::int64_t count, float* out) const = 0;
-  /// Empty: the matrix has no codes that could be moved.
+  /// Empty if the matrix has no codes that could be moved.
   virtual std::optional<CodeFormat> codes() const { return std::nullopt; }
-  /// Where codes() is empty: the MLX format that adds little error; empty: plain values of type().
+  /// If codes() is empty: the MLX format that adds little error; empty: plain values of type().
   virtual std::optional<Quantisation> nearest() const { return std::nullopt; }
   /// True if the values are stored as type() and so lose nothing when written as it.
   virtual bool plain() const { return false; }
@@ -56,7 +56,7 @@ class MatrixSource {
   DType value_type() const { return plain() ? type() : DType::kF32; }
   /// The same rows in value_type(); `out` is aligned for it.
   virtual void read_values(std::int64_t first, std::int64_t count, std::byte* out) const;
-  /// These rows are read soon: their bytes may come from the disk meanwhile.
+  /// These rows are needed soon: their bytes may be read from the disk meanwhile.
   virtual void read_ahead(std::int64_t, std::int64_t) const {}
   /// Only if codes() has a value.
   virtual void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const;
@@ -80,8 +80,8 @@ MatrixPointer rows_in_order(MatrixPointer whole, std::int64_t first, std::int64_
                             std::vector<std::int64_t> order);
 /// Columns [b * block, (b + 1) * block) are block order[b] of `whole`. Codes move if groups divide the block.
 MatrixPointer columns_in_order(MatrixPointer whole, std::int64_t block, std::vector<std::int64_t> order);
-/// Rows of a stack of matrices [count, columns, rows] that is stored turned: row r of the result, of `rows`
-/// in all, is column r % each * step + first of matrix r / each, with each = rows / count.
+/// Rows of a transposed stack of matrices [count, columns, rows]: row r of the result, of `rows` in all, is
+/// column r % each * step + first of matrix r / each, with each = rows / count.
 MatrixPointer turned_rows(const TensorView& stack, std::int64_t rows, std::int64_t step, std::int64_t first);
 /// All rows of each part, in order. The parts have equal columns and formats.
 MatrixPointer stacked(std::vector<MatrixPointer> parts);

@@ -1,7 +1,7 @@
 // The floats of 4 and 8 bits in block formats, widened exactly: e2m1 (OCP MX FP4), e4m3 (OCP FP8 E4M3FN) and
-// the scale e8m0. The codes that the formats call NaN (e4m3 0x7F and 0xFF, e8m0 0xFF), which no encoder
-// writes, become what MLX's GPU kernels make of them: +-480 and infinity. Source: OCP Microscaling Formats
-// 1.0; mlx `fp_quantize`.
+// the scale e8m0. No encoder writes the codes that the formats call NaN (e4m3 0x7F and 0xFF, e8m0 0xFF); they
+// become +-480 and infinity, as in MLX's GPU kernels. Source: OCP Microscaling Formats 1.0; mlx
+// `fp_quantize`.
 #pragma once
 
 #include <array>

@@ -51,7 +51,7 @@ struct TensorView {
   std::vector<std::int64_t> shape;   // row-major; () is one element
   std::span<const std::byte> bytes;  // (product of shape * dtype_bytes)
   std::string file;                  // for messages: the path of the file
-  /// Where the file holds the values in another form: makes its rows, and `bytes` are that form's.
+  /// If the file holds the values in another form: makes the rows, and `bytes` are the file's form.
   std::shared_ptr<const MatrixSource> matrix = nullptr;
 };
 

@@ -58,8 +58,8 @@ class WeightIndex {
   /// A plain vector of n elements, as a matrix 1 x n.
   Result<StoredMatrix> vector(std::string_view name, std::int64_t n);
 
-  /// A matrix whose rows are made on demand (TensorView::matrix): as the codes that it has, otherwise as its
-  /// values.
+  /// A matrix whose rows are made on demand (TensorView::matrix): as its codes if it has some, otherwise as
+  /// its values.
   Result<StoredMatrix> made(const TensorView& tensor, std::int64_t rows, std::int64_t cols) const;
 
   /// True if the LM head of the target is the embedding, so there is no lm_head. The tensors decide; a config

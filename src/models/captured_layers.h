@@ -1,5 +1,5 @@
-// Hidden rows of a target that the network of a drafter reads: the outputs of several layers side by side,
-// as one Capture. A family's build calls after() for the embedding and for each layer.
+// Hidden rows of a target that the network of a drafter reads: the outputs of several layers side by side, as
+// one Capture. A family's build calls after() for the embedding and for each layer.
 #pragma once
 
 #include <span>

@@ -25,7 +25,7 @@ struct DraftConfig : FamilyConfig {
 
 struct DraftFormat {
   std::string_view name;  // of --drafter
-  /// Null for a network of another kind than the others make: a whole model.
+  /// Null for a network of another kind than the other formats build: a whole model.
   /// Names and prefixes of its tensors; only those fields and `norm_offset` are used.
   const Family* tensors;
   Result<std::unique_ptr<DraftConfig>> (*read_config)(const format::ConfigFiles&, const ModelFacts& target);

@@ -11,7 +11,7 @@
 
 namespace ft {
 
-/// Beginnings of names, with the last dot.
+/// Prefixes of names, each with its final dot.
 struct ExpertNames {
   std::string layer;  // for messages: "layers.3"
   std::string fused;  // then gate_up_proj [experts, 2 * size, hidden], the gate first, and down_proj

@@ -59,7 +59,7 @@ struct Family {
   Result<std::unique_ptr<FamilyConfig>> (*read_config)(const format::ConfigFiles&,
                                                        const std::string& model_type);
   /// The number to add to the stored norms of the target. Null: norms multiply as they are stored, and the
-  /// files are not examined for it.
+  /// files are not examined to find it.
   Result<float> (*norm_offset)(format::WeightIndex&, const FamilyConfig&);
   /// Fills the target, the MTP head and facts of the weights. `model.facts` and `model.checkpoint` are set.
   Status (*build)(Model&, const FamilyConfig&, WeightSource&, const LoadOptions&);

@@ -1,7 +1,7 @@
-// Finds out at load what state the MTP head is in. A missing, zeroed or wrongly converted one changes no
-// answer and only makes decoding slow, so it would pass unnoticed. It reads the norms, and the matrices up to
-// the first byte that is not zero. Source of the repairs: the norm conventions of published sidecar files
-// (mean of input_layernorm near 0: raw).
+// Examines the state of the MTP head at load. A missing, zeroed or wrongly converted head changes no answer
+// and only makes decoding slow, so it would pass unnoticed. It reads the norms, and the matrices up to the
+// first byte that is not zero. Source of the repairs: the norm conventions of published sidecar files (mean
+// of input_layernorm near 0: raw).
 #pragma once
 
 #include <functional>

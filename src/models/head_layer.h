@@ -1,5 +1,5 @@
-// MTP heads that files hold as the layer after the last one, as GLM's and DeepSeek's. They get the names of
-// other heads, so everything else knows one form: mtp.fc, mtp.pre_fc_norm_embedding, mtp.pre_fc_norm_hidden,
+// MTP heads that files hold as the layer after the last one, as in GLM and DeepSeek. They are renamed like
+// other heads, so all other code knows one form: mtp.fc, mtp.pre_fc_norm_embedding, mtp.pre_fc_norm_hidden,
 // mtp.layers.0.* and mtp.norm.
 #pragma once
 

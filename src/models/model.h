@@ -95,8 +95,8 @@ struct LoadOptions {
   /// -1: like the target, 4 if its matrices have less than 6 bits on average, otherwise 8
   /// (docs/decisions/013). Fewer bits make drafts faster and leave answers unchanged.
   int draft_bits = -1;
-  /// Of the scales and biases of a GGUF file's K types: 32, which decode to the file's values, or 16, which
-  /// take less memory and move each scale by up to 0.05%.
+  /// Bits of the scales and biases of a GGUF file's K types: 32 keeps the file's exact values; 16 takes less
+  /// memory and moves each scale by up to 0.05%.
   int gguf_scale_bits = 32;
   /// Drafters in separate folders; each name once.
   std::vector<DraftFolder> drafters = {};

@@ -28,7 +28,7 @@ struct ModelFacts {
   // From the weights.
   std::string quantisation;            // "4-bit group 32 93.1%, bf16 6.9%"
   std::int64_t parameters = 0;         // of target and MTP head, counted in weights, not in codes
-  std::int64_t active_parameters = 0;  // that one token uses: without the experts that it is not routed to
+  std::int64_t active_parameters = 0;  // that one token uses: of the experts only the chosen ones
   bool tied = false;                   // the LM head is the embedding
 };
 

@@ -1,7 +1,7 @@
-// VisionModel: the vision tower of a model, as two programs, and its requirements for a picture. A row of the
-// tower's input is a patch's values and the learned vector of its place side by side; its rows see all rows
-// of their picture. The merger takes the rows of a token's patches side by side and gives a row of the
-// target's width. Source: transformers' Qwen3VLVisionModel.
+// VisionModel: the vision tower of a model, as two programs, and its requirements for a picture. An input row
+// of the tower is a patch's values next to the learned vector of its place; each row sees all rows of its
+// picture. The merger joins the rows of a token's patches side by side and returns a row of the target's
+// width. Source: transformers' Qwen3VLVisionModel.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Gives a model file its weights by canonical name ("layers.0.mlp.gate_proj", "mtp.fc"). It remembers the
-// first error, so a model file reads like its mathematics and checks once at the end. Owner: the build of one
-// model. Cost: a name lookup per weight; it reads data only where stated.
+// Gives the code of a model its weights by canonical name ("layers.0.mlp.gate_proj", "mtp.fc"). It remembers
+// the first error, so that code reads like the model's mathematics and checks once at the end. Owner: the
+// build of one model. Cost: a name lookup per weight; it reads data only where stated.
 #pragma once
 
 #include <map>
@@ -30,11 +30,11 @@ class WeightSource {
   /// The weight of a kernel that covers its whole input: every dimension but the first is one.
   Weight flat_matrix(const std::string& name, std::int64_t rows, std::int64_t cols);
   Weight vector(const std::string& name, std::int64_t size);
-  /// A matrix that the family found by itself.
+  /// A matrix that the family itself has located.
   Weight take(Result<format::StoredMatrix> stored, std::int64_t rows, std::int64_t cols) {
     return keep(std::move(stored), rows, cols);
   }
-  /// The matrices that lie one below the other in a weight, each of `rows` rows.
+  /// The matrices of a weight that stacks them vertically, each of `rows` rows.
   static std::vector<Weight> split(const Weight& stack, std::int64_t rows);
   /// Its rows in another order: rows [b * block, (b + 1) * block) are stored from order[b] * block on.
   Weight matrix_in_order(const std::string& name, std::int64_t rows, std::int64_t cols, std::int64_t block,

@@ -30,8 +30,8 @@ namespace ft {
 /// Must be raised when the file's layout changes.
 inline constexpr std::uint32_t kCacheFileVersion = 4;
 
-/// Which prompts a snapshot serves, without all of its tokens: those that begin with the whole blocks hashed
-/// in `before`, then with the tail's first tokens, and share `low` tokens or more altogether.
+/// Which prompts a snapshot serves, without all of its tokens: prompts that begin with the whole blocks
+/// hashed in `before`, continue with the tail's first tokens, and share at least `low` tokens altogether.
 struct CachePlace {
   static constexpr std::int64_t kTailTokens = 2 * kBlockRows;
 

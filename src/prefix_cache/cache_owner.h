@@ -1,7 +1,7 @@
-// Owners of snapshots, and which hits a caller sees. A snapshot serves every key's prompts, unless
-// CacheShare restricts it, but a caller sees a hit only if it owns the snapshot: if it computed
-// or continued it. So the numbers do not reveal what another key has sent. The time that a prompt
-// takes does reveal it, except with kNone.
+// Owners of snapshots, and which hits a caller sees. A snapshot serves every key's prompts, unless CacheShare
+// restricts it, but a caller sees a hit only if it owns the snapshot, that is, if it computed or continued
+// it. So the numbers do not reveal the texts of another key. The time that a prompt takes does reveal them,
+// except with kNone.
 //   CacheUser    the caller that looks up and stores, by SlotOptions::owner
 //   OwnerSet     the owners of one snapshot
 //   CacheLedger  the counts of each owner, as if it had a separate cache
@@ -29,7 +29,7 @@ struct CacheUser {
   std::uint64_t owner = 0;
   bool sees_all = true;         // every hit is shown
   std::int64_t first_step = 0;  // tokens between the first two snapshots in this user's prompts; 0: none
-  bool owns = true;             // false: it stores for nobody: prompts of others were the reason
+  bool owns = true;             // false: it stores for nobody, because prompts of others were the reason
 };
 
 class OwnerSet {
@@ -44,7 +44,7 @@ class OwnerSet {
   bool empty() const { return owners_.empty(); }
   bool full() const { return owners_.size() == kMax; }
   std::span<const std::uint64_t> all() const { return owners_; }
-  /// False if it is there already.
+  /// False if the owner is already in the set.
   bool add(std::uint64_t owner) {
     if (has(owner)) return false;
     if (full()) owners_.erase(owners_.begin());
@@ -54,7 +54,7 @@ class OwnerSet {
   bool remove(std::uint64_t owner) { return std::erase(owners_, owner) > 0; }
 
  private:
-  std::vector<std::uint64_t> owners_;  // [kMax], the latest last
+  std::vector<std::uint64_t> owners_;  // [kMax], the newest last
 };
 
 /// Keeps a few numbers a key for as long as the program runs.
@@ -64,11 +64,11 @@ class CacheLedger {
   void looked_up(std::uint64_t owner, std::int64_t length);
   /// A request left a snapshot that was not the owner's before.
   void stored(std::uint64_t owner);
-  /// A snapshot has one owner more.
+  /// A snapshot has one more owner.
   void holds(std::uint64_t owner);
-  /// It has one owner less: it was evicted, say.
+  /// A snapshot has one owner fewer, for example because it was evicted.
   void evicted(std::uint64_t owner);
-  /// Without sessions, bytes and the disk, which are everybody's together.
+  /// Without sessions, bytes and the disk, which belong to all owners together.
   CacheReport report(std::uint64_t owner) const;
 
  private:

@@ -16,7 +16,7 @@ struct CacheTierReport {
 /// Contents of the prefix cache. A session is a snapshot that no other continues: the end of a conversation.
 struct CacheReport {
   bool enabled = false;
-  bool whole = true;  // false: of one owner; sessions, bytes and the tiers are not told
+  bool whole = true;  // false: of one owner, without sessions, bytes and tiers
   std::int64_t snapshots = 0, sessions = 0;
   std::int64_t bytes = 0, limit_bytes = 0;  // key/value blocks and states of the snapshots
   std::int64_t lookups = 0, hits = 0;       // of requests

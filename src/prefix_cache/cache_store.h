@@ -25,12 +25,12 @@ Error cache_error(const char* task, int number);
 class CacheBytes {
  public:
   virtual ~CacheBytes() = default;
-  /// 0, or the system's number of the error.
+  /// 0, or the system's error number.
   virtual int write_at(std::span<const std::byte> bytes, std::int64_t offset) = 0;
   /// kCorrupt if the file ends before `out` is full.
   virtual Status read_at(std::span<std::byte> out, std::int64_t offset) const = 0;
   virtual std::int64_t size() const = 0;
-  /// Returns once the bytes survive a loss of power, if they can: 0, or the system's number of the error.
+  /// Returns once the bytes survive a power loss, if the store can do that: 0, or the system's error number.
   virtual int sync() { return 0; }
 };
 
@@ -45,7 +45,7 @@ class CacheStore {
   virtual void discard(const std::string& name) = 0;
   virtual Result<std::shared_ptr<CacheBytes>> open(const std::string& name) = 0;
   virtual void remove(const std::string& name) = 0;
-  /// The file has been used, which a later start must know.
+  /// Marks the file as used, also for a later start.
   virtual void touch(const std::string& name) { (void)name; }
 };
 

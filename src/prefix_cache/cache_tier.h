@@ -35,7 +35,7 @@ namespace ft {
 
 struct CacheTierOptions {
   std::string directory;  // of the files; empty: they are in memory
-  bool numbered = false;  // where another process has it: its name with -2, -3 and so on to kMaxNumbered
+  bool numbered = false;  // if another process has it: its name with -2, -3 and so on to kMaxNumbered
   std::int64_t limit_bytes = std::int64_t{4096} << 20;
   std::string source;       // inputs of a snapshot's bits, besides the decoder: weights, program
   double rest_ms = 60'000;  // pause after a failed write until the next try
@@ -43,7 +43,7 @@ struct CacheTierOptions {
 
 class CacheTier {
  public:
-  /// Fewer tokens than this are computed again, not written or read.
+  /// Fewer tokens than this are recomputed, not written or read.
   static constexpr std::int64_t kMinTokens = 64;
   /// The maximum time that running answers may wait for a file.
   static constexpr double kMaxLoadMs = 3000;
@@ -63,12 +63,12 @@ class CacheTier {
   /// Reads the headers of all files and starts the writer. Call it once. The decoder must outlive the folder.
   Status start(const Snapshots& snapshots);
 
-  /// Queues the snapshot of these tokens for writing, if it is not here. Until then the snapshot is shared:
-  /// the caller may drop it, but must keep the decoder. Returns the file's name, for used(). The file names
-  /// the first of the owners; the others are known until the program ends.
+  /// Queues the snapshot of these tokens for writing, if the tier does not have it. Until then the snapshot
+  /// is shared: the caller may drop it, but must keep the decoder. Returns the file's name, for used(). The
+  /// file records only the first owner; the others are known until the program ends.
   std::string offer(std::span<const std::int32_t> tokens, const std::shared_ptr<const Snapshot>& snapshot,
                     const OwnerSet& owners);
-  /// The file has one owner more.
+  /// The file has one more owner.
   void own(const std::string& name, std::uint64_t owner);
   /// Releases the snapshots that have been written.
   void collect();
@@ -80,8 +80,8 @@ class CacheTier {
     OwnerSet owners;
     double max_ms = kMaxLoadMs;  // that reading may take
   };
-  /// The file that serves the most of `prompt` beyond its first `known` tokens, if reading it pays. A token
-  /// costs `row_ms` to compute (0: unknown); `alone`: no answer waits meanwhile. `only`: files of this owner.
+  /// The file that serves the most of `prompt` beyond its first `known` tokens, if reading it pays. Computing
+  /// a token takes `row_ms` (0: unknown); `alone`: no answer waits meanwhile. `only`: files of this owner.
   std::optional<Match> find(std::span<const std::int32_t> prompt, bool drafts, std::int64_t known,
                             double row_ms, bool alone = false, std::optional<std::uint64_t> only = {});
   /// kCorrupt: the file was unusable and has been removed.

@@ -59,8 +59,8 @@ class PrefixCache {
   Found find(std::span<const std::int32_t> prompt, bool drafts, double row_ms = 0, bool alone = false,
              const CacheUser& user = {});
 
-  /// Where a sequence is stored: at the end of a prompt, of its answer, where another one parts from it, or
-  /// somewhere within a long prompt. Tiers do not keep the last kind.
+  /// The place of a stored sequence: at the end of a prompt, of its answer, where another sequence diverges,
+  /// or within a long prompt. Tiers do not keep the last kind.
   enum class Place { kPrompt, kAnswer, kParting, kWithin };
   /// Stores what `take` returns for the sequence of `tokens`, after making room. Does not call `take` if an
   /// equal snapshot is here or the snapshot can never fit. True if it holds something new, or something that
@@ -94,7 +94,7 @@ class PrefixCache {
     std::int64_t passed = 0;  // the lookup that last found it in a prompt, perhaps on the way to a longer one
 
     std::int64_t high() const { return snapshot->high(); }
-    /// Whether a prompt that wants the other one is served by this one too.
+    /// Whether this entry also serves every prompt that the other one serves.
     bool serves(const Entry& other) const { return snapshot->draft || !other.snapshot->draft; }
   };
   using Entries = std::list<Entry>;  // most recently used first
@@ -113,13 +113,13 @@ class PrefixCache {
   struct BlockUse {
     std::vector<int> owners;
     std::int64_t used = 0;
-    /// How many of them would be free without one owner.
+    /// How many of them would be free without this owner.
     std::int64_t alone(std::span<const std::int32_t> blocks) const;
     void add(std::span<const std::int32_t> blocks);
     void remove(std::span<const std::int32_t> blocks);
   };
 
-  /// A snapshot to be stored, and whose it is.
+  /// A snapshot to be stored, and its owners.
   struct Offer {
     std::span<const std::int32_t> tokens;
     bool drafts = false;

@@ -1,8 +1,8 @@
-// Rows of key/value caches that several snapshots of a tier have in common, one file for each group of rows:
-// a conversation that grows by a turn writes the rows of that turn only. A file is named by a chain of hashes
+// Rows of key/value caches that several snapshots of a tier share, one file for each group of rows: a
+// conversation that grows by a turn writes only the rows of that turn. A file is named by a chain of hashes
 // over the tokens before its end. It holds the tokens of its part, which are compared before it is used, so
-// other tokens with the same hash are never taken for them. Each file counts the snapshots that need it and
-// goes with the last of these. Owner: a CacheTier. Thread: any.
+// other tokens with the same hash never match. Each file counts the snapshots that need it and is removed
+// with the last of them. Owner: a CacheTier. Thread: any.
 #pragma once
 
 #include <atomic>
@@ -33,8 +33,8 @@ struct RowGroup {
 class RowGroups {
  public:
   explicit RowGroups(std::span<const std::int32_t> tokens) : tokens_(tokens) {}
-  /// The next group of `kind`, which ends after `end` tokens; none if there are fewer, since its rows are not
-  /// known by their tokens then.
+  /// The next group of `kind`, which ends after `end` tokens; none if there are fewer tokens, because they do
+  /// not determine its rows then.
   std::optional<RowGroup> next(std::string_view kind, std::int64_t end);
 
  private:
@@ -53,9 +53,9 @@ class SharedRows {
   /// A file that an earlier start left, without users yet.
   void found(const std::string& name, std::int64_t bytes);
   bool has(const std::string& name) const;
-  /// One more needs these.
+  /// One more snapshot needs these files.
   void hold(std::span<const std::string> names);
-  /// One user fewer. Unused files are no longer found, and sweep() removes them.
+  /// One snapshot fewer needs them. Unused files are no longer found, and sweep() removes them.
   void release(std::span<const std::string> names);
   void release_unneeded();
   bool to_sweep() const;
@@ -63,7 +63,7 @@ class SharedRows {
   void sweep();
 
   enum class Known { kHeld, kAbsent, kOther };
-  /// Holds the group if it is here. kOther: a file of other tokens has its name.
+  /// Holds the group if it exists. kOther: a file of other tokens has its name.
   Known hold(const RowGroup& group, const std::string& identity);
   /// The group has been written, and is held once.
   void add(const std::string& name, std::int64_t bytes);
@@ -137,7 +137,7 @@ class SnapshotReader final : public ByteSource {
 
   /// Why get() returned false; no words if it did not.
   const Error& error() const { return error_; }
-  /// The file of rows that is to blame, if one is.
+  /// The damaged file of rows; empty if there is none.
   const std::string& bad_rows() const { return bad_rows_; }
   std::int64_t bytes() const { return bytes_; }  // of rows, read
 

@@ -6,10 +6,10 @@
 //   Executable::submit          begins one pass over the list for the rows of one step
 //   Executable::submit_samples  gives the samples of a step later, where masks are computed meanwhile
 //   Executable::collect         waits for all that was submitted; then the results can be read
-// Steps run in the order of submit(), whatever their executable. A step may use tokens and hidden rows of
-// steps before it by place, so draft - verify - sample needs no host in between.
-// Thread: one engine thread calls everything here, except where a comment allows a second one. A backend's
-// own workers are its business. A step allocates nothing after warm-up and takes no lock.
+// Steps run in the order of submit(), whatever their executable. A step may refer to tokens and hidden rows
+// of earlier steps by place, so draft - verify - sample needs no host in between.
+// Thread: one engine thread calls everything here, except where a comment allows a second one. A backend
+// manages its own workers. A step allocates nothing after warm-up and takes no lock.
 // Errors: compile, make_state and make_rows return them. submit and collect throw std::exception if the
 // machine fails under them; the timelines of the steps since the last collect are lost then. They throw
 // BackendLost if no later step can succeed either. sched/scheduler.cpp catches both.
@@ -80,7 +80,7 @@ struct StepArgs {
   bool logits = true;          // StepResult::logits is read; false saves a device the copy
   /// [rows], for Attention::frequency_axes; empty: each row has its position on all axes.
   std::span<const Coordinates> coordinates = {};
-  /// Rows that Embed uses instead of rows of its table (images); a place < 0: the table's row.
+  /// Rows that Embed uses instead of rows of its table (images); for a place < 0 it uses the table's row.
   RowPlaces embeddings = {};
   /// The samples come later, in submit_samples(); `samples` is empty until then.
   bool samples_follow = false;
@@ -121,8 +121,8 @@ class State {
   virtual std::int64_t slot_bytes() const = 0;  // 0: a program without recurrent state
   /// Waits for the steps and copies submitted before this call, not for later ones. Any thread.
   virtual void settle() const {}
-  /// The contents of a block or slot, [block_bytes()] or [slot_bytes()], which mean something to the same
-  /// backend and layout only. A span of block_bytes() - sliding_window_part().block_bytes leaves that part
+  /// The contents of a block or slot, [block_bytes()] or [slot_bytes()]; only the same backend and
+  /// layout can read them. A span of block_bytes() - sliding_window_part().block_bytes leaves that part
   /// out.
   virtual void read_block(std::int32_t block, std::span<std::byte> out) const = 0;
   virtual void write_block(std::int32_t block, std::span<const std::byte> in) = 0;
@@ -131,8 +131,8 @@ class State {
   virtual SlidingWindowPart sliding_window_part() const { return {}; }
   /// No row reads the windowed part of this block until it is written again. In order with steps.
   virtual void release_sliding_window(std::int32_t block) { (void)block; }
-  /// These are unused: their memory may return to the system until they are used again. Between two steps.
-  /// The default keeps it.
+  /// Unused blocks and slots: their memory may return to the system until they are used again. Call it
+  /// between two steps. The default keeps the memory.
   virtual void release_unused(std::span<const std::int32_t> blocks, std::span<const std::int32_t> slots) {
     (void)blocks, (void)slots;
   }
@@ -156,13 +156,13 @@ class Executable {
   virtual ~Executable() = default;
   /// Begins a step. A backend that works alone on its device only records it here.
   virtual void submit(const StepArgs& args, State& state) { result_ = run(args, state); }
-  /// Whether a step may leave its samples for submit_samples(). True where a device computes meanwhile.
+  /// Whether a step may leave its samples for submit_samples(): true if a device computes meanwhile.
   virtual bool samples_later() const { return false; }
   /// Gives the samples of the last step, which was submitted with samples_follow. `args`: the same, with the
   /// samples. Before collect() and the next submit.
   virtual void submit_samples(const StepArgs& /*args*/) {}
   /// Waits for everything that was submitted to the backend. Returns the results of this executable's last
-  /// step; round_tokens and captured rows are there from now on, not before.
+  /// step; from then on, not before, round_tokens and captured rows can be read.
   virtual StepResult collect() { return result_; }
   /// submit and collect in one.
   virtual StepResult run(const StepArgs& args, State& state) = 0;
@@ -170,8 +170,8 @@ class Executable {
   /// Token ids of those columns, ascending (Logits::ids and the extra ones); empty: column v is token v.
   /// Valid until add_draft_tokens.
   virtual std::span<const std::int32_t> ids() const = 0;
-  /// Tokens without a column get an extra one (Logits::extra), if there are any, in place of the ids that
-  /// were added longest ago. For the steps submitted from now on.
+  /// Gives tokens without a column an extra one (Logits::extra), if there are any, in place of the ids that
+  /// were added longest ago. For steps submitted from now on.
   virtual void add_draft_tokens(std::span<const std::int32_t> tokens) = 0;
   /// For a program with a Walk, after collect() of a step with StepArgs::logits: the candidates of logit row
   /// `row` under `mask` after the token `predecessor`, for drafts that the host must draw one by one.
@@ -202,7 +202,7 @@ struct Limits {
 struct Occupancy {
   int slots = 1;                          // timelines
   std::int64_t blocks = 1;                // key/value blocks of each
-  int window_blocks = 0;                  // maximum of them that keep their windowed part; 0: all of them
+  int window_blocks = 0;                  // at most this many keep their windowed part; 0: all of them
   std::int64_t rows = 1, logit_rows = 1;  // of a step
 };
 
@@ -224,15 +224,15 @@ class Backend {
   virtual std::string arithmetic() const { return describe(); }
   virtual Limits limits(const StateLayout& layout) const = 0;
   /// Memory of the program, before it is compiled. The default takes states from limits() and bounds the
-  /// scratch by the widest instruction; a backend that knows its plan is closer.
+  /// scratch by the widest instruction; a backend that knows its plan gives a closer figure.
   virtual ProgramMemory memory_for(const Program& program, const Occupancy& use) const;
   /// kUnsupported if it lacks something that the program needs; compile() refuses it with the same sentence.
   virtual Status check_supported(const Program& /*program*/) const { return {}; }
-  /// Numbers of workers that its small steps (a few rows) may have, ascending. Empty: there is no choice.
+  /// The numbers of workers that its small steps (a few rows) may have, ascending. Empty: no choice.
   virtual std::vector<int> worker_choices() const { return {}; }
-  /// Small steps have at most `workers` workers from now on, or all for 0. It changes times, never a bit.
+  /// From now on small steps have at most `workers` workers; 0: all. It changes times, never a bit.
   virtual void use_workers(int /*workers*/) {}
-  /// GB/s that its own memory moves in a copy, measured now; 0: it works in the machine's memory.
+  /// GB/s that a copy in its own memory reaches, measured now; 0: it works in the machine's memory.
   virtual double measured_bandwidth_gb_s() { return 0; }
   virtual Result<std::unique_ptr<Executable>> compile(const Program& program,
                                                       const CompileOptions& options) = 0;

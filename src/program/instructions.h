@@ -56,8 +56,8 @@ class Describer {
   /// A matrix of `rows` rows. A step reads `rows_read` of them for each of its rows.
   virtual void matrix(const Weight& /*weight*/, std::int64_t /*rows*/, std::int64_t /*cols*/,
                       std::int64_t /*rows_read*/) {}
-  /// One matrix for each expert; a row of the step reads `chosen` of them. A reader that does not override
-  /// it sees each as a matrix that every step reads.
+  /// One matrix for each expert; a row of the step reads `chosen` of them. For a reader that does not
+  /// override it, each expert is a matrix that every step reads.
   virtual void experts(std::span<const Weight> weights, std::int64_t rows, std::int64_t cols,
                        int /*chosen*/) {
     for (const Weight& weight : weights) matrix(weight, rows, cols, rows);
@@ -145,7 +145,7 @@ struct Attention {
   static constexpr std::string_view kName = "attend";
   Row q, k, v;            // k and v are unused where `shared`
   Weight q_norm, k_norm;  // [head_dim]; empty: no norm
-  /// [heads], or empty: a score of each head that takes its part of the softmax and has no value. It is not
+  /// [heads], or empty: for each head a score that takes part in the softmax and has no value. It is not
   /// multiplied by `scale`, and every row sees it.
   Weight sinks;
   bool v_norm = false;  // values are normalised, without a weight
@@ -155,8 +155,8 @@ struct Attention {
   /// position turns all of them.
   std::vector<std::uint8_t> frequency_axes = {};
   float rotary_scale = 1;  // multiplies cos and sin (YaRN)
-  /// The query at position p is multiplied by gains[p / gain_span] after its rotation, beyond the last by the
-  /// last (Ministral 3's temperature). Empty: by none.
+  /// The query at position p is multiplied by gains[p / gain_span] after its rotation; beyond the last gain,
+  /// by the last one (Ministral 3's temperature). Empty: no factor.
   std::vector<float> gains = {};
   std::int64_t gain_span = 0;
   float eps = 0, scale = 0;
@@ -191,7 +191,7 @@ struct CausalConv1d {
   void describe(Describer& d) const;
 };
 inline constexpr int kMaxLocalTaps = 16;
-/// Depthwise convolution over the last `taps` rows of the row's own segment, whose kernel a row adds to:
+/// Depthwise convolution over the last `taps` rows of the row's own segment. A row adds to its kernel:
 ///   out[j][c] = sum over t = 0 .. min(taps - 1, j) of (base[side][t][c] + coefficients[j][g]) * in[j - t][c]
 /// with g = (side * taps + t) * groups + c / (in.width / groups). Row j counts from the first of its segment,
 /// before which there is nothing, so it has no state. Source: z-lab/dflash, DFlash2.
@@ -246,8 +246,8 @@ struct Geglu {
 inline constexpr int kMaxExperts = 1 << 16;
 inline constexpr float kMinRouterSum = 1e-20F;
 enum class RouterScore : std::uint8_t { kSoftmax, kSigmoid };
-/// Which experts a row goes to: the `chosen` highest scores, in falling order; of equal scores the lowest
-/// index comes first. Their weights are the softmax over all scores; `renormalised`: divided by their sum;
+/// The experts of a row: the `chosen` highest scores, in descending order; of equal scores the lowest index
+/// comes first. Their weights are the softmax over all scores; `renormalised`: divided by their sum;
 /// then times `scale` of the expert and times `factor`. With kSigmoid the sigmoid of a score is its weight,
 /// sigmoid + `selection_bias` decides the choice, and kMinRouterSum is added to the sum.
 /// out = [chosen indices, chosen weights].
@@ -398,13 +398,13 @@ struct ClusterLogits {
   void describe(Describer& d) const;
 };
 inline constexpr int kMaxWalkCandidates = 64;
-/// In place of Sample: the drafts of a block, one after the other. For the logit rows of each segment in
+/// Replaces Sample: draws the drafts of a block one after the other. For the logit rows of each segment in
 /// order, p being the draft before (for the first one the segment's first token): the `candidates` columns
 /// with the highest logits, of those that SampleRow::mask allows and that are not `excluded` (of equal ones
 /// the lowest), each with the score
 ///   logit[c] + sum over r of predecessor[p][r] * factors[r] * successor[c][r]
-/// in float32, r ascending; then the token of that list, as Sample takes it. backends/walk.h has it for the
-/// host. Sources: z-lab/dflash, DFlash2's candidate selector; vllm-project/speculators, DSpark's Markov head.
+/// in float32, r ascending; then Sample's choice among these candidates. backends/walk.h has it for the host.
+/// Sources: z-lab/dflash, DFlash2's candidate selector; vllm-project/speculators, DSpark's Markov head.
 struct Walk {
   static constexpr std::string_view kName = "walk";
   Row factors;         // [rank]; id < 0: ones

@@ -1,5 +1,5 @@
-// A step with masks. Masks take the host a while: where a device computes meanwhile, the step begins first
-// and gets its samples when the masks are there (Executable::samples_later). Elsewhere they come before it.
+// A step with masks. The host needs a while for masks: if a device computes, the step begins first and gets
+// its samples when the masks are ready (Executable::samples_later). Otherwise the masks come before it.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace ft {
 
-/// Submits the step. `masked`: `add_masks()` has masks to write into the rows that `args.samples` shows; it
-/// is called once. Rows of a step that began are computed even if add_masks() finds no mask for them.
+/// Submits the step. `masked`: `add_masks()` has masks to write into the rows of `args.samples`; it is called
+/// once. Rows of a step that began are computed even if add_masks() finds no mask for them.
 template <class AddMasks>
 void submit_with_masks(Executable& executable, StepArgs args, State& state, bool masked, AddMasks add_masks) {
   args.samples_follow = masked && executable.samples_later();

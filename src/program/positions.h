@@ -1,4 +1,4 @@
-// Where the tokens of a sequence are on the three axes of M-RoPE. Text counts up by one on every axis. The
+// The places of a sequence's tokens on the three axes of M-RoPE. Text counts up by one on every axis. The
 // tokens of an image share one time; height and width count its grid, and the text after it continues after
 // the larger of both. Source: Qwen2-VL (Wang et al. 2024), section 2.1; transformers' get_rope_index.
 #pragma once
@@ -32,7 +32,7 @@ class PositionMap {
   /// Only text: each token has its index on all axes.
   bool flat() const { return spans_.empty(); }
 
-  /// How many image tokens precede this one; -1: token `index` is text.
+  /// The number of image tokens before this one; -1: token `index` is text.
   std::int64_t image_row(std::int64_t index) const {
     const Placed* placed = before(index);
     if (placed == nullptr || index >= placed->span.end()) return -1;

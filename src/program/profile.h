@@ -25,7 +25,7 @@ struct ProfiledOperation {
 struct OperationTime {
   std::int64_t begin_ns = 0;
   std::int64_t end_ns = 0;     // its own part is done
-  std::int64_t left_ns = 0;    // all workers are; on cpu a worker may do others' work in between
+  std::int64_t left_ns = 0;    // all parts are done; on cpu a worker may do others' work in between
   std::int64_t waited_ns = 0;  // between begin and end, in barriers inside of the operation
 };
 

@@ -9,7 +9,7 @@
 
 namespace ft {
 
-/// Where rows of a weight go, in its format. Scales and biases are null where the format has none.
+/// The destination of a weight's rows, in its format. Scales and biases are null if the format has none.
 struct RowBytes {
   std::byte* data = nullptr;
   std::byte* scales = nullptr;

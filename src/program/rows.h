@@ -52,9 +52,9 @@ class RowBorder {
   virtual ~RowBorder() = default;
   /// For steps of the backend.
   virtual RowStore& rows() = 0;
-  /// Rows [0, count) as the steps that were submitted have written them: [count, width]. It waits for them.
+  /// Rows [0, count) as the submitted steps have written them: [count, width]. It waits for these steps.
   virtual std::span<const float> fetch(int count) = 0;
-  /// Where the host writes rows [0, count), which no submitted step reads any more: [count, width].
+  /// The host writes rows [0, count) here; no submitted step still reads them: [count, width].
   virtual std::span<float> fill(int count) = 0;
   /// Steps that are submitted from now on read rows [0, count) as they were filled.
   virtual void send(int count) = 0;

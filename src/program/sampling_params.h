@@ -1,6 +1,6 @@
-// The numbers that a caller may give for sampling. each_sampling_number() is their only list: flags, JSON,
-// generation_config.json, checks, requests to other servers and reports are made of it. A new number is a
-// member of two structs and a line of the list.
+// The numbers that a caller may give for sampling. each_sampling_number() is the only list of them: flags,
+// JSON, generation_config.json, checks, requests to other servers and reports derive from it. A new number is
+// a member of two structs and a line of the list.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct SamplingParams {
   std::uint64_t seed = 0;
 };
 
-/// The same, as far as a caller gave them.
+/// The same numbers, each only if a caller gave it.
 struct AskedSampling {
   std::optional<float> temperature;
   std::optional<int> top_k;

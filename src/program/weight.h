@@ -1,11 +1,11 @@
 // A weight as the checkpoint stores it: a name, a shape and pointers into mapped files, or a source of its
-// rows (row_source.h). Nothing is copied or converted here; a backend packs it for itself when it compiles a
+// rows (row_source.h). Nothing is copied or converted here; each backend packs the weight when it compiles a
 // program. The checkpoint's mapping must outlive every compile that uses the weight. Affine layout (MLX):
 // element i of a row is in bits [i * bits, (i + 1) * bits) of the row's little-endian bit stream; value =
-// code * scale + bias, one scale and bias per `group` elements along the columns. Block floats (mxfp4,
-// mxfp8, nvfp4: OCP Microscaling and NVIDIA's variant, as MLX stores them) have the same stream and value =
-// code * scale, codes being small floats (format/small_float.h) and scales bytes; width and group follow
-// from the format.
+// code * scale + bias, with one scale and bias per `group` elements along the columns. Block floats (mxfp4,
+// mxfp8, nvfp4: OCP Microscaling and NVIDIA's variant, as MLX stores them) have the same stream; value = code
+// * scale, where codes are small floats (format/small_float.h) and scales are bytes. The format fixes their
+// width and group.
 #pragma once
 
 #include <cstddef>

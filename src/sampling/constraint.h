@@ -1,10 +1,10 @@
 // Constraint: which tokens may come next in one answer, row by row (a grammar, a thinking budget). The round
 // asks it for the mask of every row, given the drafts before the row (rule 5: a row sees those drafts as if
 // already emitted), commits the emitted tokens, and drafts its jump-forward tokens at no cost. Masks are a
-// function of the emitted tokens and the drafts alone, so the answer is the same as plain decoding's. Owner:
+// function of the emitted tokens and the drafts alone, so the answer is the same as in plain decoding. Owner:
 // the slot. Cost: see each kind; a mask is computed once per row, whether a drafter or the verification asks
-// first. Errors: a row may lack a mask. The round then drafts no further, and ends the request with problem()
-// if it is the row of the next token.
+// first. Errors: a row may lack a mask. The round then drafts no further; if the row of the next token lacks
+// its mask, the request ends with problem().
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ class Constraint {
   /// if a draft is not allowed in its own row, or if the mask cannot be computed.
   virtual std::optional<std::span<const std::uint32_t>> mask(std::span<const std::int32_t> drafts) = 0;
 
-  /// Whether the last of `drafts` is allowed in its own row, after those before it. False as well if one of
-  /// those is not, or if a row up to its own has no mask. Computes no mask after it.
+  /// Whether the last of `drafts` is allowed in its own row, after the drafts before it. False as well if an
+  /// earlier draft is not allowed, or if a row up to its own has no mask. Computes no mask after it.
   virtual bool allows(std::span<const std::int32_t> drafts) = 0;
 
   /// Writes the jump-forward tokens, the only ones allowed next, up to the size of `out`; returns

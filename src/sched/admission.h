@@ -2,7 +2,7 @@
 // recurrent states, scratch and the prefix cache's budget are compared with one limit before anything is
 // allocated. The estimate is for the worst case: every slot may reach its context and the cache may be full.
 // All of it is reserved, so a request that fits its slot's context fits, whatever the others do. Errors:
-// kExhausted with the numbers and what would fit.
+// kExhausted with the numbers and a size that would fit.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ namespace ft {
 /// Memory that `asked` needs. Weights count as in the files until a decoder has packed them.
 MemoryReport memory_needed(const Backend& backend, const Model& model, const DecoderOptions& asked);
 
-/// The part for pictures, without the tower's weights: its activations, keys, values and rows for a picture
-/// of the largest size, and the image rows of every slot. 0 without a tower.
+/// The part for pictures, without the tower's weights: the tower's activations, keys, values and rows for a
+/// picture of the largest size, and the image rows of every slot. 0 without a tower.
 std::int64_t image_bytes(const Backend& backend, const Model& model, const DecoderOptions& options);
 
 /// kExhausted if `needed` is more than its limit (0: no limit).

@@ -1,5 +1,5 @@
-// The constraint of one answer (sampling/constraint.h): free reasoning up to its budget, then content by a
-// grammar.
+// The constraint of one answer (sampling/constraint.h): free reasoning up to its budget, then content that
+// follows a grammar.
 //   budget   After this many tokens of reasoning, the closing tag is the only token allowed; then the answer
 //            continues. Reasoning is what ThinkingSplitter reports as such.
 //   grammar  It begins after the closing tag and its gap if the answer begins with reasoning, or if its first

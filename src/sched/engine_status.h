@@ -17,7 +17,7 @@
 namespace ft {
 
 /// Counts by upper bound, as Prometheus defines them: bucket i counts values of at most kBounds[i] and above
-/// the bound before it; the last bucket counts the rest. The counts are not cumulative: the writer adds them
+/// the bound before it; the last bucket counts the rest. The counts are not cumulative; the writer adds them
 /// up.
 struct LatencySums {
   static constexpr std::array<double, 15> kBounds = {0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25,

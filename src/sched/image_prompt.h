@@ -18,7 +18,7 @@ namespace ft {
 
 struct Model;
 
-/// Images in one request, at most.
+/// Maximum images in one request.
 inline constexpr std::size_t kMaxImages = 64;
 /// Maximum images at web addresses, which are fetched one after the other.
 inline constexpr std::size_t kMaxFetchedImages = 8;
@@ -30,7 +30,7 @@ struct ImageInput {
   images::Settings settings;
   std::int64_t max_pixels = 0;    // of a resized image
   std::int32_t image_token = -1;  // the placeholder
-  /// The file at an http or https address, or a sentence; it waits. Empty: such images are refused.
+  /// Fetches the file at an http or https address; it waits. Empty: such images are refused.
   std::function<Result<std::string>(const std::string& url)> fetch;
 };
 
@@ -47,7 +47,7 @@ struct ImagePrompt {
   std::vector<std::int32_t> tokens;
   std::vector<PromptImage> images;
 };
-/// kInvalid if the placeholders are not as many as the pictures.
+/// kInvalid if the numbers of placeholders and pictures differ.
 Result<ImagePrompt> place_images(const ImageInput& input, std::vector<std::int32_t> tokens,
                                  const Pictures& pictures);
 

@@ -1,5 +1,5 @@
-// Divides the memory of a start between slots, context and prefix cache where the caller leaves one of them
-// open. The weights and the scratch come first, then a context for every slot, then the cache.
+// Divides the memory at start between slots, context and prefix cache, if the caller leaves one of them open.
+// The weights and the scratch come first, then a context for every slot, then the cache.
 //   slots    kMaxSlots, or fewer if each would then have less than kRoomyContext tokens
 //   context  the model's own, or the longest with a cache of two such prompts; of one where memory is short
 //   cache    the rest on a device; half of the rest in the machine's memory, which other programs need too
@@ -42,7 +42,7 @@ inline constexpr std::int64_t kMinContext = 4096;     // tokens, where the model
 /// nothing is known.
 std::int64_t memory_limit(const Backend& backend, const Model& model, std::int64_t asked = 0);
 
-/// `options` gives all that `ask` does not: drafts, pixels, recall.
+/// `options` gives everything that `ask` lacks: drafts, pixels, recall.
 MemoryPlan plan_memory(const Backend& backend, const Model& model, DecoderOptions options,
                        const MemoryAsk& ask);
 

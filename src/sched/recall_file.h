@@ -28,12 +28,12 @@ class RecallFile {
 
   explicit RecallFile(RecallFileOptions options) : options_(std::move(options)) {}
   void load(Decoder& decoder);
-  /// Writes texts learnt since the last write, if there are any and the last one was kRestMs ago.
+  /// Writes texts learnt since the last write, if there are any and kRestMs have passed since then.
   void store(Decoder& decoder, double now_ms, bool at_once = false);
 
  private:
   RecallFileOptions options_;
-  std::int64_t written_ = 0;  // texts that were learnt when it was written last
+  std::int64_t written_ = 0;  // texts learnt up to the last write
   double last_ms_ = 0;
 };
 

@@ -26,7 +26,7 @@ struct RequestOptions {
   int depth = -1;  // -1: auto
 };
 
-/// What a request needs of its model, and the defaults of options that were not given.
+/// The properties of the model that a request needs, and the defaults of options that were not given.
 struct RequestModel {
   int vocabulary = 0;        // columns of logits
   std::int64_t context = 0;  // tokens of prompt and answer together

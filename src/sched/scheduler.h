@@ -37,7 +37,7 @@ class Scheduler {
   static constexpr int kPatience = 3;
   static constexpr double kChunkMs = 400;
   static constexpr double kGapMs = 20;
-  static constexpr double kRoundsPerPrompt = 1.7;  // of time: a round after a chunk finds its caches cold
+  static constexpr double kRoundsPerPrompt = 1.7;  // a factor of time: a round after a chunk has cold caches
   static constexpr int kMinChunk = 16;             // rows
 
   /// The references must outlive the scheduler.
@@ -62,7 +62,7 @@ class Scheduler {
 
   PrefixCache& cache() { return cache_; }
   const PrefixCache& cache() const { return cache_; }
-  /// Its part of the engine's status: all but queue, waiting, requests, refused and draining.
+  /// Its part of the engine's status: everything but queue, waiting, requests, refused and draining.
   const EngineStatus& status();
   double now_ms() const { return options_.now_ms(); }
 

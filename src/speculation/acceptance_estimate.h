@@ -1,6 +1,6 @@
-// How likely drafts of one drafter are right, learnt from the rounds of one request (speculation/depth.h
-// chooses by it). AcceptanceLevel is one set of rates by position. AcceptanceEstimate adds that a text may
-// change: its rates_now() follow a change within two or three rounds, which counts where another drafter
+// The probability that drafts of one drafter are right, learnt from the rounds of one request (the basis of
+// speculation/depth.h). AcceptanceLevel is one set of rates by position. AcceptanceEstimate adds that a text
+// may change: its rates_now() follow a change within two or three rounds, which matters if another drafter
 // could take over.
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace ft {
 
-/// The chance that draft i + 1 is right if those before it were, from recent rounds. A slow mean of the last
-/// observations and a fast one; where they are far apart the text has changed and the fast one counts. A
-/// position that was seldom reached is taken to differ from the one before it as it did in earlier requests.
+/// The chance that draft i + 1 is right if all drafts before it were, from recent rounds. It keeps a slow and
+/// a fast mean of the last observations; if they are far apart, the text has changed and the fast one counts.
+/// A position that was seldom reached is assumed to differ from the one before it as in earlier requests.
 class AcceptanceLevel {
  public:
   using Rates = std::array<double, kMaxDraftTokens>;
@@ -24,7 +24,7 @@ class AcceptanceLevel {
   /// The text has changed, as another drafter shows: past observations count for little.
   void doubt();
   Rates rates() const;
-  /// Recent rounds are enough to know the rates without the prior.
+  /// True if recent rounds are enough to know the rates without the prior.
   bool sure() const;
   /// Drafts at this position that were seen.
   int seen(std::size_t position) const { return positions_[position].seen; }

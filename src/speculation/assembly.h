@@ -39,7 +39,7 @@ class Assembly {
   static Result<std::unique_ptr<Assembly>> make(Backend& backend, const Model& model,
                                                 const DecoderOptions& options);
 
-  /// Key/value blocks that a slot of this context has: it may reach it, and a round reserve rows beyond.
+  /// Key/value blocks of a slot of this context, with the rows that a round reserves beyond it.
   static int blocks_of(std::int64_t context, int max_depth);
   /// `options` with backend-dependent defaults resolved.
   static DecoderOptions resolved(DecoderOptions options, const Backend& backend, const Model& model);
@@ -60,19 +60,19 @@ class Assembly {
 
   /// The drafter for a request of this kind; null: none.
   Drafter* drafter(DrafterKind kind) const;
-  /// All that the model can have, by number.
+  /// All drafters that the model can have, by number.
   std::span<const std::unique_ptr<Drafter>> drafters() const { return drafters_; }
-  /// The one with this number, the set of all included; null: there is none.
+  /// The drafter with this number, including the set of all; null: there is none.
   Drafter* drafter_number(int number) const;
-  /// The first one that was loaded from a folder, else the first that has a network; null: none has.
+  /// The first drafter that was loaded from a folder, else the first with a network; null: none has one.
   Drafter* network_drafter() const;
-  /// Why `kind` cannot be had, empty if it can.
+  /// Why the drafter `kind` is not available; empty if it is.
   std::string drafter_problem(DrafterKind kind) const;
-  /// For measuring at a stated acceptance: what SyntheticDrafter::kKind names. Replaces an earlier one.
+  /// For measuring at a stated acceptance: the drafter of SyntheticDrafter::kKind. Replaces an earlier one.
   SyntheticDrafter& force(std::vector<double> schedule, std::uint64_t seed);
 
   std::int64_t packed_bytes() const;
-  /// Free blocks and slots give their memory back to the system. Between two steps.
+  /// Returns the memory of free blocks and slots to the system. Call it between two steps.
   void release_unused() const;
   /// The pool of the first drafter that has a separate cache; null: none has.
   const TimelinePool* draft_pool() const;

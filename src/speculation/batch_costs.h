@@ -18,10 +18,10 @@ class BatchCosts {
   /// Measured to expected time of such a round: interpolated between two ranges that were seen, and taken
   /// from the nearest number of sequences that was seen.
   double ratio(int rows, int slots) const;
-  /// How far ratio() is to be believed, up to 1: a first round may have been late by chance, and a cost that
-  /// is never met again is never corrected.
+  /// How far to trust ratio(), up to 1: a first round may have been late by chance, and a cost that never
+  /// occurs again is never corrected.
   double trust(int rows, int slots) const;
-  /// Plain rounds of this many sequences were not seen often enough, or not for a while.
+  /// Plain rounds of this many sequences were not measured often enough, or not recently.
   bool plain_due(int slots) const;
 
  private:

@@ -1,8 +1,8 @@
-// How deep each slot of a batch drafts, decided for all of them together: a pass of a draft network serves
-// every slot, so whether it pays cannot be decided for one slot after another. Maximises expected tokens per
-// unit of time. Each slot drafts while the chance that a draft is reached and right is above a threshold, and
-// no deeper than a limit; all pairs of threshold and limit are tried.
-// Cost: some 20 microseconds for 64 slots. Allocates nothing.
+// Chooses the depth of each slot of a batch for all slots together: a pass of a draft network serves every
+// slot, so whether it pays cannot be decided for one slot after another. Maximises expected tokens per unit
+// of time. Each slot drafts while the chance that a draft is reached and right is above a threshold, and no
+// deeper than a limit; all pairs of threshold and limit are tried. Cost: some 20 microseconds for 64 slots.
+// Allocates nothing.
 #pragma once
 
 #include <array>
@@ -38,8 +38,8 @@ struct BatchPlan {
   double pace() const { return steps > 0 ? tokens / steps : 0; }
 };
 
-/// Fills `depths` and `drafters`, one for each slot. `hope`: the part of their known cost beyond a plain
-/// round that drafts are assumed to cost; 1: all of it.
+/// Fills `depths` and `drafters`, one for each slot. `hope`: the assumed fraction of the measured extra cost
+/// of drafts over a plain round; 1: all of it.
 BatchPlan plan_batch(const CostModel& costs, std::span<const BatchSlot> slots, const ContextRead& read,
                      std::span<int> depths, std::span<const Drafter*> drafters, double hope = 1);
 

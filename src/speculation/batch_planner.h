@@ -30,7 +30,7 @@ class BatchPlanner {
 
  private:
   static constexpr int kIdle = 16;          // rounds without a draft before a slot tries one
-  static constexpr int kRetry = 64;         // rounds between two that cost less than they are known to
+  static constexpr int kRetry = 64;         // rounds between two that assume lower costs than measured
   static constexpr double kEarn = 0.012;    // plain rounds
   static constexpr double kMaxAccount = 1;  // plain rounds
 

@@ -1,5 +1,5 @@
-// The figures of a cost model that has measured, as plain numbers that are kept from one start to the next
-// (sched/calibration/calibration_cache.h). plausible() says whether numbers from elsewhere can be costs at
+// The figures of a cost model after measurements, as plain numbers that are kept from one start to the next
+// (sched/calibration/calibration_cache.h). plausible() checks whether numbers from elsewhere can be costs at
 // all.
 #pragma once
 

@@ -1,6 +1,6 @@
 // The cost of a round on this machine: calibrated once (sched/calibration), then corrected by every round. An
 // engine has one. Interference only ever makes a measurement slower, so an estimate follows a faster round
-// quickly and a slower one slowly. Figures that no round has confirmed keep their ratio to a plain step where
+// quickly and a slower one slowly. Figures that no round has confirmed keep their ratio to a plain step when
 // plain steps get faster. Costs never change an answer, only its drafting depth.
 #pragma once
 
@@ -20,19 +20,19 @@ struct ContextRead {
 };
 
 /// The cost of a round, in any one unit of time. Rows have a cost by their number, measured for the rows of
-/// one slot and continued in a straight line beyond them. Each draft step costs the same. Rounds of several
-/// slots correct this by the number of slots and rows (BatchCosts). A long context costs something for each
-/// sequence that reads it, and for each draft that reads it again. Before anything was measured the costs are
-/// a guess.
-/// Draft steps are counted in passes of one network; the passes of others have a weight. More rows never cost
-/// less, and never more than as many rounds of one row: a figure that says so was taken at a bad moment.
+/// one slot and extrapolated in a straight line. Each draft step costs the same. BatchCosts corrects the cost
+/// of rounds of several slots by their numbers of slots and rows. A long context adds a cost for each
+/// sequence that reads it, and for each draft that reads it again. Before any measurement the costs are a
+/// guess. Draft steps are counted in passes of one network; the passes of others have a weight. More rows
+/// never cost less, and never more than as many rounds of one row: figures beyond these bounds were measured
+/// at a bad moment.
 class CostModel {
  public:
   static constexpr int kRows = kMaxDraftTokens + 1;  // of the largest round of one slot
   CostModel();
 
   /// A round of `rows` verified rows of `slots` sequences and `draft_steps` draft steps took `cost`.
-  /// `drafter`: whose steps these were; -1: of several, or of the one that steps are counted in.
+  /// `drafter`: the drafter of these steps; -1: several drafters, or the one that steps are counted in.
   void observe(int rows, double draft_steps, double cost, int slots = 1, const ContextRead& read = {},
                int drafter = -1);
   /// A pass of this drafter costs as much as `weight` passes of the one that steps are counted in.

@@ -1,6 +1,6 @@
-// Everything one model needs to decode on one backend, in four parts: the assembly that slots share, the
-// slots, their snapshots, and the round. Its caller decides when which slot gets a prompt chunk or a round.
-// Cost: make() packs all weights. Errors: make: from compile and allocation; open: as in slots.h.
+// Everything that one model needs to decode on one backend, in four parts: the assembly that slots share, the
+// slots, their snapshots, and the round. Its caller decides which slot gets a prompt chunk or a round, and
+// when. Cost: make() packs all weights. Errors: make: from compile and allocation; open: as in slots.h.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// The images of a prompt: the tokens that belong to each, and the keys that a prefix cache compares instead.
+// The images of a prompt: their tokens, and the keys that a prefix cache compares in place of the tokens.
 #pragma once
 
 #include <cstdint>

@@ -3,10 +3,10 @@
 // plain decoding, bit for bit, whatever the drafter, the depth and the neighbours. With rejection sampling
 // they have the same distribution.
 // Cost: one pass of the target over all rows, the draft steps, and O(vocabulary) per row for sampling. After
-// warm-up a round and its drafters allocate nothing and take no lock (speculation/allocation_test.cpp); what
-// on_token does with a token is its owner's business, and rejection sampling builds its distributions anew.
-// Errors: a slot whose timeline cannot grow finishes with kExhausted, the others continue. A drafter that
-// fails or throws costs its slots their drafts, nothing else. If the target's step throws, all slots of the
+// warm-up a round and its drafters allocate nothing and take no lock (speculation/allocation_test.cpp),
+// except on_token, which may do anything, and rejection sampling, which builds its distributions anew.
+// Errors: a slot whose timeline cannot grow finishes with kExhausted, and the others continue. If a drafter
+// fails or throws, its slots lose their drafts, nothing else. If the target's step throws, all slots of the
 // round are lost and the exception continues to the caller.
 #pragma once
 
@@ -67,7 +67,7 @@ struct SlotOptions {
 };
 
 struct Slot {
-  int id = 0;  // 0..slots - 1, the drafter's name for it
+  int id = 0;  // 0..slots - 1, the drafter's number for it
   SlotOptions options;
   std::optional<Timeline> timeline;  // holds all tokens but the pending last one
   std::vector<PromptImage> images;   // of the prompt, in order
@@ -83,7 +83,7 @@ struct Slot {
   /// options.logprobs >= 0) and the drafter's name (empty: not drafted); true ends the answer with it.
   std::function<bool(std::int32_t token, std::span<const float> logits, std::string_view by)> on_token;
   /// If set: called for every row of the prompt but the last, in order, with the target's logits after that
-  /// row's token. The prompt then goes in chunks of a round's rows, which have memory for logits already.
+  /// row's token. The prompt is then read in chunks of a round's rows, for which there is memory for logits.
   std::function<void(std::int64_t row, std::span<const float> logits)> on_prompt_row;
   /// If set: called in every round with the reason for its depth.
   std::function<void(std::string why)> on_depth;
@@ -140,7 +140,7 @@ class Round {
     int first_row = 0;
     std::array<Distribution, kMaxDraftTokens> proposal;  // rejection sampling only
 
-    /// Who made the draft: a drafter's name, or "grammar" if nothing else is allowed.
+    /// The author of the draft: a drafter's name, or "grammar" if nothing else is allowed.
     std::string_view author(int of_draft) const {
       if (jump_forward) return "grammar";
       if (text != nullptr && of_draft >= own) return text->name();

@@ -1,4 +1,4 @@
-// For tests of the policy: costs of a machine that is described in two numbers, and drafters that only cost.
+// For tests of the policy: the costs of a machine given by two numbers, and drafters that only cost time.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ inline CostModel costs_of(double row, double draft) {
   return costs;
 }
 
-/// The facts about a drafter on which a depth depends.
+/// The facts about a drafter that a depth depends on.
 class Source final : public Drafter {
  public:
   Source(int number, int (*cost)(int depth)) : cost_(cost) { set_number(number); }

@@ -1,9 +1,9 @@
 // Snapshot: the state of a sequence, kept so that others can begin with it: the target's timeline, which
-// shares its full key/value blocks with its forks, and the drafter's memory, so that a sequence that
-// begins here drafts as well as one that computed everything. It covers every past from low() to high()
-// tokens, since the last rows are on the recurrent state's tape: a prompt that differs only in its last few
-// tokens still finds it. It must end before its decoder. Cost: one slot of recurrent state, at most one block
-// of each cache.
+// shares its full key/value blocks with its forks, and the drafter's memory, so that a sequence that begins
+// here drafts as well as one that computed everything. It covers every past from low() to high() tokens,
+// because the last rows are on the recurrent state's tape: a prompt that differs only in its last few tokens
+// can still use it. It must be destroyed before its decoder. Cost: one slot of recurrent state, at most one
+// block of each cache.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@ struct Snapshot {
   }
 };
 
-/// Where a new slot begins: after the first `length` tokens of `snapshot`, low() <= length <= high(), which
-/// are also its prompt's first.
+/// The start of a new slot: the first `length` tokens of `snapshot`, low() <= length <= high(), which are
+/// also the first tokens of the slot's prompt.
 struct PrefixHit {
   const Snapshot* snapshot = nullptr;
   std::int64_t length = 0;

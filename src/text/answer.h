@@ -44,8 +44,8 @@ class Answer {
   /// The events of the next token. After a stop string has matched, there are none.
   std::vector<AnswerEvent> push(int32_t id);
 
-  /// Ends the answer and returns the text that was held back. `cut`: not by the model's end token but by
-  /// length, a stop string or a cancel; a call that is open then has no kToolEnd. Call it once.
+  /// Ends the answer and returns the text that was held back. `cut`: a length, a stop string or a cancel
+  /// ended it, not the model's end token; an open call then gets no kToolEnd. Call it once.
   std::vector<AnswerEvent> finish(bool cut);
 
   /// Index of the stop string that ended the answer, set as soon as push finds it: stop generating.

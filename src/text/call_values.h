@@ -22,7 +22,7 @@ using ValueReader = std::string (*)(std::string_view text, const ParameterType& 
 std::string arguments_of_call(const ToolSchemas& schemas, std::string_view tool,
                               std::span<const CallValue> values, ValueReader reader);
 
-/// The beginning of that object, of a call that was cut: without its end. `begun`: the value that was being
+/// The beginning of that object for a call that was cut, without its end. `begun`: the value that was being
 /// written, read by `cut_reader`; null: none.
 std::string arguments_of_cut_call(const ToolSchemas& schemas, std::string_view tool,
                                   std::span<const CallValue> values, const CallValue* begun,

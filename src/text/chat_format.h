@@ -24,7 +24,7 @@ class SchemaGraph;
 struct ReasoningTags {
   std::string_view open, close;
   std::string_view gap;  // between `close` and the content
-  /// The start of the content where no reasoning precedes it; a prompt may end with it.
+  /// The start of content that no reasoning precedes; a prompt may end with it.
   std::string_view header = {};
   /// Around the content after a reasoning; not shown. The model may leave them out.
   std::string_view content_open = {}, content_close = {};
@@ -67,8 +67,8 @@ struct ToolCallSyntax {
   /// As `body`, for a tool whose parameter is a text. Null: as `body`.
   Result<std::string> (*text_body)(const TextFunction& function, const std::string& prefix,
                                    std::string& lark) = nullptr;
-  /// A call is the whole answer: no text is before it, and no other call after it. `openings` are then the
-  /// beginnings of an answer that is one.
+  /// A call is the whole answer: no text comes before it, and no other call after it. `openings` are then the
+  /// possible beginnings of such an answer.
   bool whole_answer = false;
   /// All calls of an answer are one list after one `begin`. Empty: each call has `begin` and `end`.
   std::string_view list_open = {}, list_close = {};

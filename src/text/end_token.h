@@ -18,8 +18,8 @@ std::optional<std::int32_t> end_token_of(const std::string& model_dir, const Tok
 /// The same from the content of tokenizer_config.json.
 std::optional<std::int32_t> end_token_in(std::string_view tokenizer_config, const Tokenizer& tokenizer);
 
-/// Tokens with which the chat template ends a turn, of those that models are known to have. Configurations of
-/// models that were trained further may name only the end of a text.
+/// The tokens with which the chat template ends a turn, among the known ones. The configuration of a
+/// fine-tuned model may name only the end of a text.
 std::vector<std::int32_t> turn_ends_in(std::string_view chat_template, const Tokenizer& tokenizer);
 
 }  // namespace ft

@@ -20,7 +20,7 @@ class GrammarTags {
 
   /// A text that may have tags, as a Lark expression; not empty.
   std::string expression(std::string_view text) const;
-  /// Nothing unless the vocabulary has the tag as one token.
+  /// Empty unless the vocabulary has the tag as one token.
   std::optional<std::string> token(std::string_view tag) const;
 
  private:

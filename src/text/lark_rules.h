@@ -7,8 +7,8 @@
 
 namespace ft {
 
-/// `lark` has one rule or terminal a line, `name: expression`. Of those with the same expression the first
-/// stays, and its name replaces the others'. A rule that refers to itself is compared as such. Lines with
+/// `lark` has one rule or terminal per line, `name: expression`. Of rules with the same expression the first
+/// one stays, and its name replaces the others'. A rule that refers to itself is compared as such. Lines with
 /// attributes, `name[...]: expression`, stay.
 std::string shared_lark_rules(std::string_view lark);
 

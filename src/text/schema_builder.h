@@ -23,7 +23,7 @@ class SchemaBuilder {
   using Json = nlohmann::ordered_json;
   using Schemas = std::vector<const Json*>;  // all of them hold
 
-  /// For each list of oneOf whose members overlap: what each member asks in addition, so that they do not.
+  /// For each list of oneOf whose members overlap: the additional conditions that make each member distinct.
   using Splits = std::map<const Json*, std::vector<Json>>;
 
   explicit SchemaBuilder(const Json& root, Splits given = {})

@@ -1,6 +1,6 @@
 // SchemaGraph: a JSON schema whose references and combinations are resolved. Each node is a union of shapes,
-// and a shape is one kind of value with all that is asked of it: "$ref", allOf, anyOf, oneOf, const, enum,
-// nullable and lists of types are gone. Both chat formats, the grammar and the conversion of values read it.
+// and a shape is one kind of value with all its conditions: "$ref", allOf, anyOf, oneOf, const, enum,
+// nullable and lists of types are gone. Chat formats, the grammar and the conversion of values read it.
 // References are RFC 6901 pointers into the schema; recursion gives cycles in the graph. Immutable after
 // build(); any thread. Cost: linear in usual schemas; combinations that multiply are bounded by kMaxShapes
 // and kMaxSchemaNodes. Only .cpp files of text/ include this header, since it holds JSON.
@@ -51,7 +51,7 @@ struct SchemaShape {
   int names = 0;      // a node that the name of each property follows; 0: any name
   bool open = false;  // the schema itself defines other properties
 
-  /// The schema asks something of other properties or of their names.
+  /// The schema has conditions on other properties or on their names.
   bool describes_others() const { return rest != 0 || names != 0 || !patterns.empty(); }
 
   bool operator==(const SchemaShape&) const = default;

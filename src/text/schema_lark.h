@@ -30,7 +30,7 @@ struct ValueNotation {
 extern const ValueNotation kJsonNotation;
 
 /// A whole exclusive bound with the other bound less than 1 away, such as above 0 and up to 0.5: llguidance
-/// also takes the bound itself. Then the bound a little further in; nothing otherwise.
+/// also accepts the bound itself. Returns the bound moved a little further in; nothing otherwise.
 struct MovedBound {
   std::string_view excluded, key;  // "exclusiveMinimum" becomes "minimum"
   double bound;

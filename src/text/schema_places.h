@@ -1,7 +1,7 @@
 // SchemaPlaces: resolves the references of a schema (JSON Schema 2020-12, section 8.2): "#" and pointers of
-// RFC 6901, names ("$anchor", or an "$id" that is "#name"), and parts that have an address
-// ("$id"), inside which "#" means that part. Addresses are compared as they are written and after they are
-// resolved against the whole schema's; nothing is fetched. Built once, in linear time.
+// RFC 6901, names ("$anchor", or an "$id" that is "#name"), and parts with an address ("$id"), inside which
+// "#" means that part. Addresses are compared as written, and after they are resolved against the address of
+// the whole schema; nothing is fetched. Built once, in linear time.
 #pragma once
 
 #include <map>

@@ -20,7 +20,7 @@ struct ThinkingOptions {
   bool tool_call_ends_reasoning = true;
 };
 
-/// True if `prompt`, white space at its end aside, ends with the opening tag.
+/// True if `prompt` ends with the opening tag; white space after the tag does not count.
 bool prompt_opens_thinking(std::string_view prompt, const ReasoningTags& tags);
 /// The same for the closing tag, or for the header of content without reasoning.
 bool prompt_closes_thinking(std::string_view prompt, const ReasoningTags& tags);

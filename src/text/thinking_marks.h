@@ -1,8 +1,8 @@
-// ThinkingMarks: the vocabulary's side of reasoning. Its opening and closing tokens, the text after a close,
-// and, for an answer whose content must follow a grammar, which tokens may be in the reasoning before it:
-// none that ends the answer, and none that spells the closing tag with content after it, so that the content
-// begins with a token. Owner: the scheduler, one a model; immutable. Thread: any. Cost: a mask for each byte
-// of the closing tag, about 30 ms and 250 kB for 250,000 tokens, 1 ms for 8,000. No errors.
+// ThinkingMarks: reasoning in terms of the vocabulary: its opening and closing tokens and the text after a
+// close. If the content must follow a grammar, also the tokens that may be in the reasoning before it: none
+// that ends the answer, and none that spells the closing tag with content after it, so that the content
+// begins with a token. Owner: the scheduler, one per model; immutable. Thread: any. Cost: a mask for each
+// byte of the closing tag, about 30 ms and 250 kB for 250,000 tokens, 1 ms for 8,000. No errors.
 #pragma once
 
 #include <cstdint>

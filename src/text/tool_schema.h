@@ -31,7 +31,7 @@ class ParameterType {
   bool is_anything() const;
   bool allows(JsonKind kind) const;
   bool fits(const nlohmann::ordered_json& value) const;
-  /// True if `text` fits every alternative that `value` fits, and one more.
+  /// True if `text` fits every alternative that `value` fits, and at least one more.
   bool fits_better(const nlohmann::ordered_json& text, const nlohmann::ordered_json& value) const;
 
  private:
@@ -64,7 +64,7 @@ class ToolSchemas {
   std::shared_ptr<const Tools> tools_;
 };
 
-/// `text` as JSON that follows the type where it can be read so, or else as a JSON string.
+/// `text` as JSON that follows the type if it can be read as such, otherwise as a JSON string.
 std::string json_of_parameter(std::string_view text, const ParameterType& type);
 
 /// The same for a text that was cut: the beginning of the JSON, or nothing if its kind is unknown.

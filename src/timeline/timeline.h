@@ -120,21 +120,21 @@ class Timeline {
   /// Makes `copy`, of the same pool, the same fork in place of its contents: it keeps its slot, and nothing
   /// is allocated if it has reserve()d as much. After an error it is empty.
   Status fork_into(Timeline& copy, std::int64_t length) const;
-  /// Forgets everything, also that it was lost. No transaction may be open.
+  /// Clears everything, including the mark that it was lost. No transaction may be open.
   void clear();
 
-  /// Rows of a timeline depend on the program and on the sequence: row r on its first r + 1 + `ahead` tokens,
-  /// and on whatever `kind` names.
+  /// A kind of rows of a timeline. Row r is a function of the first r + 1 + `ahead` tokens of the sequence,
+  /// the program, and everything that `kind` names.
   struct Rows {
     std::string_view kind;
     std::int64_t ahead = 0;
   };
-  /// Rows of full blocks that a sink may store once for all sequences that share them, kSharedRows at a time.
+  /// Rows of full blocks that a sink may store once for all sequences that have them, kSharedRows at a time.
   static constexpr std::int64_t kSharedRows = 512;
   static_assert(kSharedRows % kBlockRows == 0);
 
   /// Writes the whole timeline as bytes that only the same program on the same backend can read. Any thread
-  /// may call it while no other changes the timeline. False if the sink did not take all.
+  /// may call it while no other one changes the timeline. False on a short write.
   bool write_to(ByteSink& sink, const Rows& rows) const;
   /// Reads what write_to() wrote into new blocks and a new slot: kCorrupt if the bytes are not a timeline,
   /// kExhausted without room.

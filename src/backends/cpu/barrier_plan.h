@@ -40,7 +40,7 @@ class BarrierPlan {
   int phase(int instruction, int workers) const {
     return phases_[plan_of(workers)][static_cast<std::size_t>(instruction)];
   }
-  /// Between two of these phases there is a barrier whatever the number of workers.
+  /// The phases between which there is a barrier whatever the number of workers.
   int fixed_phase(int instruction) const { return fixed_phases_[static_cast<std::size_t>(instruction)]; }
   /// Number of different plans, and the index of the plan for a number of workers.
   std::size_t plans() const { return phases_.size(); }

@@ -78,10 +78,10 @@ class Operation {
   /// True if a worker that waits at the next barrier may do pieces of others' parts: help().
   virtual bool shares() const { return false; }
   /// `worker`, whose own part is done, does one piece of the part of `owner`, which may not have begun.
-  /// False: there is none left.
+  /// False: no piece is left.
   virtual bool help(const Step& /*step*/, int /*worker*/, int /*owner*/, int /*workers*/) { return false; }
-  /// Asks it to prepare its input, which workers write with this split, before the barrier in front of it: in
-  /// steps of small batches with `workers` workers. False: it cannot.
+  /// Asks the operation to prepare its input, which workers write with this split, before the barrier in
+  /// front of it: in steps of small batches with `workers` workers. False: it cannot.
   virtual bool prepare_early(int /*workers*/, Split /*split*/) { return false; }
   /// `worker` has just written its columns of the input.
   virtual void prepare_early(const Step& /*step*/, int /*worker*/, int /*workers*/) {}
@@ -90,7 +90,7 @@ class Operation {
 };
 using Operations = std::vector<std::unique_ptr<Operation>>;
 
-/// cos and sin of one set of frequencies at the step's positions, shared by the layers that rotate alike.
+/// cos and sin of one set of frequencies at the step's positions, shared by layers with equal frequencies.
 struct Rotary {
   std::vector<float> frequencies;  // [half]
   std::vector<std::uint8_t> axes;  // [half] Attention::frequency_axes
@@ -184,7 +184,7 @@ struct SharedResources {
   const PackProgress& progress;
   const std::shared_ptr<SharedWeights>& weights;  // packed for other programs
   const int& small_batch_workers;                 // maximum workers of a small batch; it may change
-  int memory_nodes;                               // that the workers' cores are near to
+  int memory_nodes;                               // to which the workers' cores belong
 };
 Result<std::unique_ptr<Executable>> compile(const Program& program, const CompileOptions& options,
                                             const SharedResources& shared);

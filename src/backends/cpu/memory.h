@@ -39,7 +39,7 @@ class Memory {
     return map(bytes, MAP_NORESERVE);
   }
 
-  /// Gives the whole pages of [begin, begin + bytes) back to the system; they read as zeros when they are
+  /// Returns the whole pages of [begin, begin + bytes) to the system; they read as zeros when they are
   /// touched again.
   static void return_to_system(std::byte* begin, std::int64_t bytes) {
     const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));

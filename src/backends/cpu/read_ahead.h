@@ -1,7 +1,7 @@
 // Reading ahead: a worker that waits at a barrier fetches the weights that it multiplies next, so that the
-// memory is busy while the slowest worker finishes. Only their first bytes, which stay in its core's second
-// cache. It changes no result. Owner: the executable. Thread: a worker has its own place. Cost: some
-// prefetches while it waits.
+// memory is busy while the slowest worker finishes. It fetches only their first bytes, which stay in its
+// core's second-level cache. It changes no result. Owner: the executable. Thread: each worker uses its own
+// place. Cost: some prefetches while it waits.
 #pragma once
 
 #include <cstddef>

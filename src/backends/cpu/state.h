@@ -1,7 +1,7 @@
 // The cpu backend's memory of timelines. Everything is float32 except the cache, which is float16 (saturated)
-// or 8-bit codes. With codes, kBlockRows float scales, one per position, follow a head's keys, and again its
-// values.
-// Caches with a window begin on a page, so that a block outside it can return its memory.
+// or 8-bit codes. With codes, kBlockRows float scales, one per position, follow a head's keys, and another
+// kBlockRows its values. Caches with a window begin on a page, so that a block outside it can return its
+// memory.
 //   cache   per layer [blocks][kv_heads][keys: head_dim, kBlockRows | values: kBlockRows, padded head_dim]
 //   ring    per convolution [slots][kRing, width]; position p is at p % kRing
 //   delta   per layer [slots][value_heads][tiles of kDeltaTile columns: key_dim, tile]

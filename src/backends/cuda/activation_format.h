@@ -1,5 +1,5 @@
 // The form in which a product reads its rows: floats, or 8-bit codes with a scale and a sum for each group.
-// The host counts bytes of rows, and finds a row among others, only here. A second arithmetic is a
+// Only this file computes the bytes of rows and the place of a row among others. A second arithmetic is a
 // Kind, its sizes, and the kernels that read it (linear_kernels.h).
 #pragma once
 
@@ -17,7 +17,7 @@ struct ActivationFormat {
   int group = 0;  // of codes
   bool operator==(const ActivationFormat&) const = default;
 
-  /// Beside the row matrix, for whole columns of eight rows of `cols` numbers.
+  /// Bytes in addition to the row matrix, for whole columns of eight rows of `cols` numbers.
   std::int64_t code_bytes(std::int64_t rows, std::int64_t cols) const {
     return kind == Kind::kFloats ? 0 : round_up(rows, kColumnRows) * cols;
   }
@@ -34,14 +34,14 @@ struct ActivationFormat {
 
 constexpr ActivationFormat codes_in_groups(int group) { return {ActivationFormat::Kind::kCodes, group}; }
 
-/// A row matrix that is in memory in another format than its own.
+/// A row matrix that memory holds in another format than its own.
 struct HeldRow {
   int id = -1;  // Row::id; -1: none
   ActivationFormat format;
   bool operator==(const HeldRow&) const = default;
 };
 
-/// Memory for rows in one format; its current contents are known where launches are made.
+/// Memory for rows in one format; the code that makes launches knows its current contents.
 struct ActivationMemory {
   SharedMemory codes;
   Memory scales;

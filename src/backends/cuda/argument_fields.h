@@ -1,5 +1,5 @@
-// The arguments of each kernel as text, field by field: padding says nothing, and a field that is added later
-// is not compared before it has a line here. Owner: tests.
+// The arguments of each kernel as text, field by field: padding is left out, and a new field is not compared
+// until it has a line here. Owner: tests.
 #pragma once
 
 #include <bit>

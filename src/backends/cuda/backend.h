@@ -13,7 +13,7 @@ namespace ft {
 
 /// Its flags: device, kv-bits, and activations, which are always 8 bits.
 BackendKind cuda_backend();
-/// Errors: kNotFound where this machine has no GPU or driver, or this build no kernels; kInvalid for a GPU's
+/// Errors: kNotFound if this machine has no GPU or driver, or this build no kernels; kInvalid for a wrong GPU
 /// number; kUnsupported for a GPU or driver that is too old.
 Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options);
 

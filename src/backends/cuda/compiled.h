@@ -1,6 +1,6 @@
-// The compiler's (compiler.h) result for a program, which the executable (executable.h) runs: launches in
-// order and the memory that they point to. A second GPU runs the same kind of list on its own device. Owner:
-// an executable. Thread: the engine thread.
+// The result of the compiler (compiler.h) for a program, which the executable (executable.h) runs: launches
+// in order and the memory that they point to. A second GPU runs the same kind of list on its own device.
+// Owner: an executable. Thread: the engine thread.
 #pragma once
 
 #include <array>
@@ -61,7 +61,7 @@ struct CompiledProgram {
   ExtraHead columns;
   View logits{};
   bool samples = false;
-  SampleArgs sample_args{};          // but for the step
+  SampleArgs sample_args{};          // without the step
   std::optional<CompiledWalk> walk;  // in place of samples' own kernels
 
   // Operations point to these.
@@ -70,10 +70,10 @@ struct CompiledProgram {
   std::vector<std::shared_ptr<const PackedMatrix>> packed;
 };
 
-/// Samples what `args` names, by the kernels of the kind. `rows`: with logits.
+/// Runs the samplers of this kind for the rows of `args`. `rows`: with logits.
 void launch_samples(Device& device, const SampleArgs& args, DeviceSamples kind, int rows);
 
-/// Walks instead.
+/// Runs the kernels of a Walk in place of the samplers.
 void launch_walk(Device& device, WalkArgs walk, const SampleArgs& args, const StepShape& shape);
 
 }  // namespace ft::cuda

@@ -1,6 +1,6 @@
-// How a program becomes launches (compiled.h): what can be joined is joined (a norm makes the codes of the
-// linears after it, a linear does the addition after it), rows get places, weights are packed, and memory is
-// allocated once for all steps. Owner: compile(), for as long as it takes. Thread: the engine thread. Errors:
+// How a program becomes launches (compiled.h): instructions are fused where possible (a norm makes the codes
+// of the linears after it, a linear does the addition after it), rows get places, weights are packed, and
+// memory is allocated once for all steps. Owner: compile(), while it runs. Thread: the engine thread. Errors:
 // no memory; DeviceError and BackendLost are thrown.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace ft::cuda {
 
 inline constexpr std::int64_t kMixtureRoutesBytes = round_up(sizeof(MixtureRoutes), 256);
 
-/// Instructions that kernels/mixture.cu does together when rows are few, by number; -1: there is none.
+/// The instructions that kernels/mixture.cu runs together when rows are few, by number; -1: there is none.
 struct Mixture {
   int linear = -1, first_weight = 0;  // gate and up of the expert that every row passes: two of its matrices
   int swiglu = -1, route = -1, shared = -1, experts = -1, gate = -1, sum = -1;
@@ -25,13 +25,13 @@ struct Mixture {
 
   /// Shared memory of a block of mixture_down that holds the sums of `held` experts.
   int shared_bytes(int rows, int held) const;
-  /// As many as there are, or fit.
+  /// The number of experts whose sums a block holds: all of them, or as many as fit.
   int held(int rows, const Device& device) const;
-  /// Whether it does a step of `rows` rows: where it is faster than a launch for each part (decision 040).
+  /// Whether it runs a step of `rows` rows: if it is faster than a launch for each part (decision 040).
   bool supports(int rows, const Device& device) const;
 };
 
-/// Where the tiles of a step's pairs lie: the experts of all tiles, then the pairs of all.
+/// The places of the tiles of a step's pairs: the experts of all tiles, then the pairs of all tiles.
 struct TileMemory {
   int* at = nullptr;
   std::int64_t tiles = 0;  // of the largest step
@@ -65,7 +65,7 @@ class Compiler {
     View in, out;
     int pairs_a_row = 1;
   };
-  /// Where the experts' rows lie between their kernels: of all layers in turn.
+  /// The places of the experts' rows between their kernels, shared by all layers in turn.
   struct ExpertSizes {
     std::int64_t pairs = 0, expert_tiles = 0, experts = 0, inner_floats = 0, out_floats = 0;
   };
@@ -198,7 +198,7 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
                                             std::shared_ptr<WeightStore> weights,
                                             std::shared_ptr<Scratch> scratch,
                                             std::shared_ptr<RoundTokens> round, int kv_bits);
-/// kUnsupported, naming the lack, if compile() would refuse the program because a kernel is missing.
+/// kUnsupported, with the name, if compile() would refuse the program because a kernel is missing.
 Status check_supported(const Program& program);
 
 }  // namespace ft::cuda

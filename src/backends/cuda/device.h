@@ -59,7 +59,7 @@ class Device {
   virtual const DeviceFacts& facts() const = 0;
   virtual std::int64_t free_bytes() const = 0;
   virtual std::int64_t total_bytes() const = 0;
-  /// Bytes read and written in a second by a copy of 512 MB, / 1e9; 0 where that says nothing.
+  /// Bytes read and written per second by a copy of 512 MB, / 1e9; 0 if the figure would be meaningless.
   virtual double copy_gb_per_s() { return 0; }
 
   virtual void* allocate(std::size_t bytes) = 0;
@@ -78,15 +78,15 @@ class Device {
   virtual void read_settled(void* to, const void* from, std::size_t bytes) = 0;
 
   virtual void launch(const Launch& launch, const void* args) = 0;
-  /// Clusters of a kernel that run at the same time: fewer than the multiprocessors suggest, for the
-  /// blocks of a cluster are neighbours. 0 where there are none.
+  /// Clusters of a kernel that run at the same time: fewer than the multiprocessors suggest, because the
+  /// blocks of a cluster are neighbours. 0: no clusters.
   virtual int clusters(const Launch& /*launch*/) { return 0; }
-  /// Between the two, copies and launches are recorded instead of run; where facts().graphs says so.
+  /// Records the copies and launches until end_graph() instead of running them; only if facts().graphs.
   virtual void begin_graph() = 0;
   virtual std::unique_ptr<Graph> end_graph() = 0;
   virtual void launch(Graph& graph) = 0;
-  /// Notes the device's own time when everything before it has ended; in a graph too. `number`: from 0, one
-  /// after the other. The launch after it does not begin early.
+  /// Records the device's own time when everything before it has ended; in a graph too. `number`: ascending
+  /// from 0. The launch after it does not begin early.
   virtual void stamp(int number) = 0;
   /// Nanoseconds from stamp 0 to this one, after a wait for both.
   virtual double stamp_ns(int number) = 0;
@@ -142,14 +142,14 @@ Error no_memory(const Device& device, const char* what, std::int64_t bytes, cons
 
 struct Driver;
 
-/// Which GPU, and how long a step may take before it counts as one that never ends.
+/// The GPU to use, and the time after which a step counts as one that never ends.
 struct DeviceChoice {
   int number = 0;
   std::int64_t patience_ms = 60'000;
 };
 
-/// A GPU of NVIDIA's driver with this build's kernels. Errors: a sentence for each thing that is missing;
-/// kNotFound where this machine has no GPU or no driver, or this build no kernels.
+/// A GPU of NVIDIA's driver with this build's kernels. Errors: a sentence for each missing part; kNotFound if
+/// this machine has no GPU or no driver, or this build no kernels.
 Result<std::shared_ptr<Device>> open_device(const DeviceChoice& choice);
 /// The same with a given driver and images (kernel_images.h): tests have their own.
 Result<std::shared_ptr<Device>> open_device(const DeviceChoice& choice, const Driver& driver,

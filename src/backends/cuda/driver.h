@@ -1,6 +1,6 @@
 // NVIDIA's driver by name: libcuda is opened when a backend starts, so that one program runs with and without
-// it and is built without NVIDIA's headers. Types and numbers are from its ABI. Thread: any. Errors:
-// load() says where it looked, or which function the driver is too old for.
+// it and is built without NVIDIA's headers. Types and numbers are from its ABI. Thread: any. Errors: load()
+// names the places where it looked, or the function that the driver is too old for.
 #pragma once
 
 #include <cstddef>

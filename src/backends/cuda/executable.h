@@ -17,7 +17,7 @@ namespace ft::cuda {
 
 class CudaExecutable final : public Executable {
  public:
-  /// `profiler`: null: nothing is measured.
+  /// `profiler` null: nothing is measured.
   CudaExecutable(std::shared_ptr<Device> device, std::shared_ptr<RoundTokens> round, CompiledProgram compiled,
                  const Program& program, Profiler* profiler);
   ~CudaExecutable() override { round_->forget(); }  // also releases buffers of steps that were not collected

@@ -1,7 +1,7 @@
-// Which token each column of the logits is, and the rows of the LM head that are packed for extra tokens
-// (Logits::extra): those that drafts name, in place of the ones that were added longest ago. Owner: a
-// compiled program. Thread: the engine thread. Cost: add() packs 16 rows for each tile that changes, and
-// waits. Errors: no memory.
+// The token of each column of the logits, and the rows of the LM head that are packed for extra tokens
+// (Logits::extra): tokens that drafts name replace the ones that were added longest ago. Owner: a compiled
+// program. Thread: the engine thread. Cost: add() packs 16 rows for each tile that changes, and waits.
+// Errors: no memory.
 #pragma once
 
 #include <memory>
@@ -21,9 +21,9 @@ class ExtraHead {
 
   /// Ascending; empty: column v is token v.
   std::span<const std::int32_t> ids() const { return table_.empty() ? ids_ : table_.ids(); }
-  /// The same in the device's memory; null: column v is token v.
+  /// The same table in the device's memory; null: column v is token v.
   const int* device_ids() const { return ids().empty() ? nullptr : id_memory_.at<int>(); }
-  /// Whether there are extra rows; then their matrix, and the column of the product by column of the logits.
+  /// Whether there are extra rows: in matrix(); order() gives the product's column of each logit column.
   bool any() const { return !table_.empty(); }
   std::shared_ptr<const PackedMatrix> matrix() const { return matrix_; }
   const int* order() const { return order_.at<int>(); }

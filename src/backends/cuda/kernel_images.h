@@ -25,7 +25,7 @@ struct KernelImage {
 /// Empty unless the build tool wrote these bytes.
 std::vector<KernelImage> read_images(std::span<const std::byte> bytes);
 
-/// The best image of each source for a GPU; those that none fits are left out.
+/// The best image of each source for a GPU; sources without a fitting image are left out.
 std::vector<KernelImage> choose_images(const std::vector<KernelImage>& all, int capability);
 
 }  // namespace ft::cuda

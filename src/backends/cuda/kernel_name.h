@@ -1,4 +1,4 @@
-// Names of kernels that are put together: text that lives for ever, as Launch wants it.
+// Names of kernels put together from parts: text that lives for ever, as Launch requires.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// The kernels that multiply weights and rows, in a table: their limits, needs and launches. A product
-// takes the first one that supports it; the last ones support everything. All kernels of one activation
-// format have the same bits, so the choice is one of speed. Owner: none. Thread: the engine thread.
+// The kernels that multiply weights and rows, in a table: their limits, needs and launches. A product takes
+// the first kernel that supports it; the last kernels support everything. All kernels of one activation
+// format have the same bits, so the choice affects only speed. Owner: none. Thread: the engine thread.
 #pragma once
 
 #include <span>
@@ -47,7 +47,7 @@ const LinearKernel& choose_linear(const LinearCall& call, Device& device);
 
 /// Whether weights of this kind have kernels that make the codes of their rows themselves.
 bool makes_codes(const WeightKind& kind, const Device& device);
-/// Whether the product of `rows` rows of `k` numbers makes their codes, so that nothing else has to.
+/// Whether the product of `rows` rows of `k` numbers makes their codes itself, without another launch.
 bool makes_codes(const FusedProducer& producer, int rows, int k);
 
 /// The largest LinearNeeds::workspace_bytes of products of up to `rows` rows.

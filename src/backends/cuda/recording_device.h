@@ -1,5 +1,5 @@
-// A GPU that runs nothing and notes every launch with its arguments: which kernel a shape gets, on any
-// machine. Addresses are noted as the size of their allocation and the offset in it, so the order of
+// A GPU that runs nothing and records every launch with its arguments: it shows, on any machine, which kernel
+// a shape gets. Addresses are recorded as the size of their allocation and the offset in it, so the order of
 // allocations does not matter. Owner: tests. Thread: one.
 #pragma once
 
@@ -83,7 +83,7 @@ class RecordingDevice final : public Device {
   DeviceFacts facts_;
   int clusters_;
   std::uintptr_t next_ = std::uintptr_t{1} << 40;
-  std::map<std::uintptr_t, std::size_t> sizes_;  // by where they begin
+  std::map<std::uintptr_t, std::size_t> sizes_;  // by their first address
   std::vector<std::unique_ptr<std::byte[]>> host_;
   std::vector<Noted> noted_;
 };

@@ -1,9 +1,9 @@
-// Where the row matrices of a program lie: one arena, in which a matrix takes the place of earlier ones that
-// are read no more. The outputs of a linear lie side by side in one matrix, so one launch computes them. A
+// The places of a program's row matrices: one arena, in which a matrix takes the place of earlier ones that
+// are no longer read. The outputs of a linear are side by side in one matrix, so one launch computes them. A
 // linear whose only reader is an addition right after it writes the sum directly; its output is never stored.
-// So do experts with an addition, and a linear of plain weights whose outputs are only read by biases right
-// after it. A norm, an addition and a factor after it, and another norm are one launch (NormChain). Owner: an
-// executable. Thread: the engine thread, when a program is compiled.
+// The same holds for experts with an addition, and for a linear of plain weights whose outputs are only read
+// by biases right after it. A norm, an addition and a factor after it, and another norm are one launch
+// (NormChain). Owner: an executable. Thread: the engine thread, when a program is compiled.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ Uses uses_of(const Instruction& instruction);
 /// The other row of a sum.
 Row other_of(const Add& sum, Row one);
 
-/// From a mixture's route to its last instruction, which may read every row that they read (Mixture).
+/// Instructions from a mixture's route to its last one, which may read every row that they read (Mixture).
 inline constexpr int kMixtureSpan = 5;
 
 /// Instructions that follow each other, each the only reader of the row before it.
@@ -40,15 +40,15 @@ class RowPlan {
 
   std::int64_t bytes() const { return bytes_; }
   View view(Row row, std::byte* arena) const;
-  /// The Add that instruction `index`, a linear or experts, also does; null: none.
+  /// The Add that instruction `index`, a linear or experts, includes; null: none.
   const Add* sum_of(int index) const { return sums_[static_cast<std::size_t>(index)]; }
-  /// The Bias of each output of instruction `index`, a linear, that it also does; empty: none.
+  /// The Bias of each output of instruction `index`, a linear, that it includes; empty: none.
   const std::vector<const Bias*>& biases_of(int index) const {
     return biases_[static_cast<std::size_t>(index)];
   }
-  /// The chain that ends with instruction `index` and is done there; null: none does.
+  /// The chain that ends with instruction `index` and runs there; null: none does.
   const NormChain* chain_at(int index) const;
-  /// Instruction `index` is one that another one does.
+  /// Another instruction includes instruction `index`.
   bool done(int index) const { return done_[static_cast<std::size_t>(index)]; }
   /// How many instructions read the row.
   int readers(Row row) const { return readers_[static_cast<std::size_t>(row.id)]; }

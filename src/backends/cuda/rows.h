@@ -1,7 +1,7 @@
 // Hidden rows in the GPU's memory: kernels write captured rows and read them, by place. Rows of a border are
-// in pinned memory of the host, where kernels read and write them, so nothing is copied. Owner: the caller
-// of make_rows. Thread: the engine thread; read() may be called by a second one. Cost: all of the memory
-// at once. Errors: make() says how much memory was missing.
+// in pinned memory of the host, where kernels read and write them, so nothing is copied. Owner: the caller of
+// make_rows. Thread: the engine thread; a second one may call read(). Cost: all of the memory at once.
+// Errors: make() states how much memory was missing.
 #pragma once
 
 #include "backends/cuda/device.h"

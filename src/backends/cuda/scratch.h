@@ -1,7 +1,7 @@
 // Memory that a step fills and no later step reads: activations, codes, partial sums. Steps of a backend run
 // in the order of one stream, so its executables share it; a model that is split into stages has many of
-// them. An executable that needs more than there is gets its own, which those after it share. Owner: the
-// backend and the executables. Thread: the engine thread.
+// them. An executable that needs more gets a larger memory, which later executables share. Owner: the backend
+// and the executables. Thread: the engine thread.
 #pragma once
 
 #include <array>

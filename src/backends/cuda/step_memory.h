@@ -1,8 +1,8 @@
 // The host's input for a step: a table of rows, segments, samples and blocks. It is written into the next
-// turn of a ring in pinned memory, and the first kernel of the step fetches it; so steps may be submitted
-// before the ones before them have run, and a graph needs no other copy. The results: logits, where
-// they are read, and sampled tokens, which kernels write into pinned memory. Owner: an executable.
-// Thread: the engine thread. Cost: it grows with the longest timeline.
+// turn of a ring in pinned memory, and the first kernel of the step fetches it. So steps may be submitted
+// before earlier ones have run, and a graph needs no other copy. The results: logits, if they are read, and
+// sampled tokens, which kernels write into pinned memory. Owner: an executable. Thread: the engine thread.
+// Cost: it grows with the longest timeline.
 #pragma once
 
 #include <optional>
@@ -27,7 +27,7 @@ struct StepShape {
   auto operator<=>(const StepShape&) const = default;
 };
 
-/// The kind that a step's samples need; nullopt: the host must do it (filters without a small top-k).
+/// The kind that a step's samples need; nullopt: the host must sample (filters without a small top-k).
 /// `columns`: of the logits.
 std::optional<DeviceSamples> device_samples(std::span<const SampleRow> samples, std::int64_t columns);
 

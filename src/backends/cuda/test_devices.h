@@ -1,5 +1,5 @@
-// The devices that tests of the cuda backend run on: the emulated one, where the build has it, and a GPU,
-// where there is one. A test of a GPU without one is skipped and counted. Owner: tests. Thread: one.
+// The devices on which tests of the cuda backend run: the emulated one, if the build has it, and a GPU, if
+// there is one. Without a GPU its tests are skipped and counted. Owner: tests. Thread: one.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // Weights as kernels read them, in the GPU's memory. Affine matrices become tiles of records
-// (kernels/layout.cuh), 2- and 3-bit codes stored in 4 bits, 5- and 6-bit ones in 8, float16 scales of
-// groups of 32 and 64 as they are, others that bfloat16 does not hold as floats; mxfp4 becomes records of
-// the file's codes and scales; other formats become rows of bfloat16 where that is exact, else of float32. A
+// (kernels/layout.cuh): 2- and 3-bit codes take 4 bits, 5- and 6-bit codes 8; float16 scales of groups of 32
+// and 64 stay as they are, and other scales that bfloat16 cannot hold become floats. mxfp4 becomes records of
+// the file's codes and scales. Other formats become rows of bfloat16 if that is exact, else of float32. A
 // matrix that several programs read is stored once.
 // Owner: executables share them. Thread: the engine thread. Cost: one pass over the mapped bytes,
 // copied as they are and packed by a kernel. Errors: no memory; formats and groups without a kernel.
@@ -34,7 +34,7 @@ struct WeightKind {
 
 Result<WeightKind> kind_of(const Weight& weight);
 
-/// A matrix under Program::max_weight_bits: its format, bits and group; the weight itself if it is not
+/// The format, bits and group of a matrix under Program::max_weight_bits; the weight itself if it is not
 /// reduced.
 Weight requantised_as(const Weight& weight, int max_weight_bits);
 
@@ -55,7 +55,7 @@ class WeightStore {
 
   /// All rows of the weights, which are of one kind and width.
   Result<std::shared_ptr<const PackedMatrix>> matrix(const std::vector<const Weight*>& weights);
-  /// The weight, or its codes in `max_weight_bits`, which stay here as long as the store.
+  /// The weight, or its codes in `max_weight_bits`, which the store keeps as long as it lives.
   Weight reduced(const Weight& weight, int max_weight_bits);
   /// Room for `rows` rows of the weight, to be filled by pack_rows.
   Result<std::shared_ptr<PackedMatrix>> room(const Weight& weight, std::int64_t rows);

@@ -67,7 +67,7 @@ class Device {
   /// Waits until all that was submitted is done.
   virtual void finish() = 0;
   /// Waits until a submission and those before it are done, for memory that the host reads or writes then.
-  /// finish() will tell what failed.
+  /// finish() reports failures.
   virtual void wait_for(std::int64_t submission) const = 0;
   /// The same for everything that was submitted.
   void wait_idle() const { wait_for(kEverySubmission); }

@@ -1,4 +1,4 @@
-// A device that runs nothing before somebody waits for it. Owner: tests.
+// A device that runs nothing until somebody waits for it. Owner: tests.
 #pragma once
 
 #include <stdexcept>

@@ -28,8 +28,8 @@ struct Parts {
 class Packing {
  public:
   Packing(std::shared_ptr<Device> device, ThreadPool& pool) : device_(std::move(device)), pool_(&pool) {}
-  /// Maps the matrices of these instructions; the file is written first, one matrix after the other, where
-  /// there is no good one. What is not mapped is packed by parts().
+  /// Maps the matrices of these instructions. If there is no good file, it is written first, one matrix after
+  /// the other. parts() packs the matrices that are not mapped.
   Status map(const PackedCacheOptions& options, std::span<const Instruction> instructions);
   Result<Parts> parts(const Instruction& instruction);
   std::int64_t bytes() const { return bytes_; }

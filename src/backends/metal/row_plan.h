@@ -1,4 +1,4 @@
-// Where the row matrices of a program lie: one buffer, in which a matrix takes the place of matrices that are
+// The places of a program's row matrices: one buffer, in which a matrix takes the place of matrices that are
 // not read any more. Owner: an executable.
 #pragma once
 

@@ -1,7 +1,7 @@
-// A GGUF model as its files on disk: one file, or the shards NAME-00001-of-0000N.gguf of one. Any shard names
-// them all; the metadata are from the first. Owner: the result keeps the files mapped. Cost: the headers
-// are read. Errors: as MappedFile and parse_gguf, kNotFound for an absent shard, kCorrupt for shards
-// that do not belong together.
+// A GGUF model as its files on disk: one file, or its shards NAME-00001-of-0000N.gguf. Any shard leads to all
+// of them; the metadata are from the first. Owner: the result keeps the files mapped. Cost: the headers are
+// read. Errors: as MappedFile and parse_gguf, kNotFound for an absent shard, kCorrupt for shards that do not
+// belong together.
 #pragma once
 
 #include <string>

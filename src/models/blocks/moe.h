@@ -1,4 +1,4 @@
-// A mixture of experts: a router, the routed experts and, in some families, one that every row passes.
+// A mixture of experts: a router, the routed experts and, in some families, a shared expert for every row.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct MoePart {
   float factor = 1;             // of the weights
 };
 
-/// Where a layer's experts are: "mlp.experts" fused or each by itself, "mlp.switch_mlp" in stacks. `layer` is
-/// without a dot at its end.
+/// The names of a layer's experts: "mlp.experts" fused or one by one, "mlp.switch_mlp" in stacks. `layer` has
+/// no dot at its end.
 ExpertNames expert_names(const std::string& layer);
 
 /// Reads mlp.gate, the experts and, with a shared one, its module and mlp.shared_expert_gate.

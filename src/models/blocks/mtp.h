@@ -1,5 +1,5 @@
-// The MTP head as the families have it: a row that joins the next token's embedding with the hidden state of
-// the token before it, decoder layers, a norm and the target's LM head.
+// The part of the MTP head that families share: a row that joins the next token's embedding with the hidden
+// state of the token before it, decoder layers, a norm and the target's LM head.
 #pragma once
 
 #include <functional>

@@ -25,8 +25,8 @@ struct Rope {
   double beta_fast = 32, beta_slow = 1;
   bool truncate = true;         // the correction range is cut to whole dimensions
   double attention_factor = 1;  // on cos and sin; 0.1 * ln(factor) + 1 unless given
-  /// Ministral 3: the query at position p is multiplied by 1 + gain_beta * ln(1 + p / gain_span), a whole
-  /// quotient, up to `gain_positions`. gain_span 0: by 1.
+  /// Ministral 3: the query at position p is multiplied by 1 + gain_beta * ln(1 + floor(p / gain_span)), for
+  /// positions up to `gain_positions`. gain_span 0: no factor.
   double gain_beta = 0;
   std::int64_t gain_span = 0, gain_positions = 0;
 };

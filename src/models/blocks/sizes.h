@@ -19,8 +19,8 @@ struct Sizes {
   std::int64_t positions = 2048;
 };
 
-/// Hugging Face's keys; `defaults` hold where a key is absent. Failures are in text.status(), which must be
-/// read before sizes are multiplied: hidden_act must be silu, heads must divide, head_dim must be even.
+/// Hugging Face's keys; `defaults` replace absent keys. Failures are in text.status(), which must be read
+/// before sizes are multiplied: hidden_act must be silu, heads must divide, head_dim must be even.
 Sizes read_sizes(format::KeyReader& text, const Sizes& defaults);
 
 /// The end tokens of generation_config.json, then config.json's, without duplicates.

@@ -23,13 +23,13 @@ struct Config final : DraftConfig {
   double eps = 1e-6;
   blocks::Rope rope;            // theta 1e7
   int block = 16;               // rows of a trained block: the pending token and the masks
-  std::int32_t mask_token = 0;  // its embedding takes the place of a token that is to be drafted
-  bool from_anchor = false;     // row i drafts the token after its own position; else the one at it
+  std::int32_t mask_token = 0;  // its embedding replaces that of a token to be drafted
+  bool from_anchor = false;     // row i drafts the token after its own position, not the one at it
   int draft_vocabulary = 0;     // rows of the drafter's LM head, if fewer than the vocabulary
   double embedding_scale = 1;   // of the target's embedding rows
   double multiplier = 1;        // of the logits, before the soft cap
   double softcap = 0;           // of the logits; 0: none
-  /// By layer: positions that a row sees, 0 for all; whether rows of a block see only those before them.
+  /// By layer: positions that a row sees, 0 for all; whether rows of a block see only earlier rows of it.
   std::vector<int> windows;
   std::vector<char> causal;
   int taps = 0, groups = 0;      // of the convolutions; 0: none

@@ -1,6 +1,6 @@
-// Block drafters: a few Qwen3 layers that fill a block of mask tokens in one pass, whose keys and values of
-// the past come from hidden rows of the target. Sources: z-lab/dflash (DFlash, DFlash2),
-// vllm-project/speculators (both, and DSpark).
+// Block drafters: a few Qwen3 layers that fill a block of mask tokens in one pass. The keys and values of the
+// past come from hidden rows of the target. Sources: z-lab/dflash (DFlash, DFlash2), vllm-project/speculators
+// (both, and DSpark).
 #pragma once
 
 #include "models/draft_network.h"

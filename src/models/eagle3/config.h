@@ -18,7 +18,7 @@ struct Config final : DraftConfig {
   int window = 0;                     // of its layers; 0: all
   bool norm_before_residual = false;  // the residual is the normed feature
   bool norm_before_fc = false;        // one norm over the captured rows side by side
-  bool fc_norm = false;               // a norm for each of them; excludes the other
+  bool fc_norm = false;               // a norm for each captured row; excludes norm_before_fc
   bool norm_output = false;           // the fed-back feature has passed the final norm
   bool own_embedding = false;         // its embedding was trained and differs from the target's
 

@@ -17,7 +17,7 @@
 
 namespace ft::gguf {
 
-/// Which side of a tensor has another order. Block b of the original is block order[b] of the file.
+/// The side of a tensor with another order. Block b of the original is block order[b] of the file.
 enum class Ordered { kNothing, kRows, kColumns };
 
 /// A tensor of the file as one of the original.
@@ -44,7 +44,7 @@ class Architecture {
   virtual ~Architecture() = default;
 
   virtual nlohmann::json config() const = 0;
-  /// The tensors that a tensor holds one after the other; empty: it is one.
+  /// The consecutive parts of a tensor that holds several of the original; empty: it is one.
   virtual std::vector<Piece> pieces(const format::GgufTensor&) const { return {}; }
   /// Empty: the original has no such tensor.
   virtual std::optional<Place> place(const format::GgufTensor& tensor) const = 0;
@@ -71,8 +71,8 @@ struct BlockName {
   std::string_view rest;
 };
 std::optional<BlockName> block_name(std::string_view gguf);
-/// The name in the layer of a tensor with all experts: in "mlp.switch_mlp" or, where the file holds gate and
-/// up of the block as one tensor (gate first), in "mlp.experts". Empty for any other tensor.
+/// The name of a tensor with all experts of a layer: in "mlp.switch_mlp" or, if the file holds gate and up of
+/// the block as one tensor (gate first), in "mlp.experts". Empty for any other tensor.
 std::string experts_name(const format::GgufFile& file, const BlockName& block);
 /// Rows of the embedding; 0 if the file has none.
 std::int64_t vocabulary_of(const format::GgufFile& file);

@@ -1,8 +1,8 @@
-// A GGUF file as the folder of its Hugging Face original would be: configuration, tensors by their names
-// there, tokenizer and template. Nothing is written: matrices stay in the mapped file and their rows are
-// made when a backend packs them; vectors are decoded at once. Owner: the checkpoint keeps the files mapped.
-// Cost: the header and the vectors are read. Errors: as open_gguf and find_architecture, and kCorrupt
-// or kUnsupported for a tensor that the model does not have or cannot have in this shape.
+// A GGUF file as if it were the folder of its Hugging Face original: configuration, tensors under the
+// original's names, tokenizer and template. Nothing is written: matrices stay in the mapped file, and their
+// rows are made when a backend packs them; vectors are decoded at once. Owner: the checkpoint keeps the files
+// mapped. Cost: reads the header and the vectors. Errors: as open_gguf and find_architecture, and kCorrupt or
+// kUnsupported for a tensor that the model does not have or cannot have in this shape.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ struct ModelFile {
   std::string types;                         // "GGUF, mostly Q4_K"
 };
 
-/// `float32_scales`: scales and biases are kept as float32 where float16 would round them.
+/// `float32_scales`: keep scales and biases as float32 if float16 would round them.
 Result<ModelFile> open_model(const std::string& path, bool float32_scales = true);
 
 /// The tokenizer and the template alone, from the header.

@@ -1,5 +1,5 @@
 // The norm convention of the family: Hugging Face's files store norms around 0, MLX's around 1. No field of a
-// checkpoint distinguishes them, so evidence is weighed. Only for checkpoints of this family.
+// checkpoint states which, so evidence decides. Only for checkpoints of this family.
 #pragma once
 
 #include "base/result.h"
@@ -10,7 +10,7 @@ namespace ft::qwen3_5 {
 
 /// True: the stored norms are final. False: raw Hugging Face norms, to which 1 must be added (never to
 /// linear_attn.norm). The evidence is the last side of conv1d, the metadata format, the name prefix and the
-/// mean of the input norms. One side must lead by two signs; otherwise an error lists them.
+/// mean of the input norms. One answer must lead by two signs; otherwise an error lists them.
 Result<bool> norms_are_shifted(format::WeightIndex& index, const Config& config);
 
 /// The same for the MTP head, by the contract; without one, by its place (in a shard of a raw target: raw;

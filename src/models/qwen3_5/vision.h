@@ -7,8 +7,8 @@
 
 namespace ft::qwen3_5 {
 
-/// Sets model.vision, or model.vision_problem where the config or the checkpoint has no tower. Errors: those
-/// of a tower whose tensors are wrong.
+/// Sets model.vision, or model.vision_problem if the config or the checkpoint has no tower. Errors: a tower
+/// with wrong tensors.
 Status build_vision(Model& model, const Config& config, WeightSource& source);
 
 }  // namespace ft::qwen3_5

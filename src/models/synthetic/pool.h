@@ -1,5 +1,5 @@
 // Random weights in memory, fast and small. All weights of a model are windows on a few blocks of random
-// numbers, so a model costs one block as large as its largest matrix. Speed does not depend on the codes. The
+// numbers, so a model needs one block as large as its largest matrix. Speed does not depend on the codes. The
 // content of a window is a function of (seed, name, size) if the largest window is requested first. The pool
 // owns the bytes; windows live as long as it does. A new gigabyte takes about a second.
 #pragma once

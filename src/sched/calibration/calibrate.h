@@ -19,9 +19,9 @@ struct Calibrated {
   WorkerChoice workers;   // of small steps; the figures are for this number
 };
 
-/// Corrects figures that were measured while other programs held the machine up: nothing costs more than the
+/// Corrects figures that were measured while other programs held the machine up: no figure exceeds the
 /// initial guess of a cost model. A figure that is too high would prevent drafts for the whole run, and
-/// nothing would measure it again; one that is too low is corrected by the rounds that it allows.
+/// nothing would measure it again; a figure that is too low is corrected by the rounds that it allows.
 CostFigures believed_of(CostFigures unsteady);
 
 /// `now_ms`: a clock.

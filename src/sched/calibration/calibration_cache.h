@@ -38,7 +38,7 @@ class CalibrationCache {
   /// Gives the decoder its costs, from the file or by measuring. No slot may be open.
   void learn(Decoder& decoder);
   /// The source of learn()'s costs: "remembered" (the file), "measured", "disturbed" (measured while other
-  /// programs held the machine up: believed in part, not kept), or "guessed" if measuring failed.
+  /// programs held the machine up: partly trusted, not kept), or "guessed" if measuring failed.
   const char* source() const { return source_; }
   /// At the end of a run: decides whether the next start must measure.
   void discard_if_far(const CostModel& costs) const;

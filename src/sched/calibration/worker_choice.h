@@ -1,9 +1,9 @@
 // How many workers small steps have (Backend::use_workers), chosen by measurement: memory-bound steps are
 // often faster with fewer workers than cores, because each of some hundred barriers waits for the slowest
-// one. Every choice is tried in turn, some times over, with plain rounds and rounds of four rows on a
-// throw-away sequence. The fewest workers win that are about as fast as the best. Thread: the engine thread,
-// while no slot is open. Cost: half a second where there is a choice, up to a few long steps with each; else
-// nothing.
+// one. Every choice is tried in turn, several times, with plain rounds and rounds of four rows on a
+// throw-away sequence. The smallest number of workers that is about as fast as the best wins. Thread: the
+// engine thread, while no slot is open. Cost: half a second if there is a choice, up to a few long steps with
+// each; otherwise nothing.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct WorkerChoice {
   bool plausible() const;
 };
 
-/// Measures the numbers of workers and sets the best. Throws errors of rounds; all workers are in use then.
+/// Measures the numbers of workers and sets the best. Throws errors of rounds; all workers are then in use.
 WorkerChoice choose_workers(Decoder& decoder, const std::function<double()>& now_ms);
 
 /// "14 of 16 workers (8: 5.21 ms, 14: 4.02 ms, 16: 4.30 ms)"; empty if there was no choice.

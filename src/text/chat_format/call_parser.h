@@ -45,7 +45,7 @@ class CallParser : public ToolParser {
   void begin_value(std::vector<AnswerEvent>& out);
   void add_value(std::string_view text, std::vector<AnswerEvent>& out);
   void end_value(std::vector<AnswerEvent>& out);
-  /// The call was cut, inside a value if `open`: emits the written part that is still held back.
+  /// Emits the written part that is still held back of a call that was cut, inside a value if `open`.
   void cut_call(bool open, std::vector<AnswerEvent>& out);
 
   ToolSchemas schemas_;

@@ -1,5 +1,5 @@
-// The instruction sets that this machine runs, and the one that the cpu backend takes. Every set gives the
-// same bits, so the choice affects only speed. Errors: unknown or absent names.
+// The instruction sets that this machine runs, and the choice of the cpu backend among them. Every set gives
+// the same bits, so the choice affects only speed. Errors: unknown or absent names.
 #pragma once
 
 #include <string>

@@ -17,10 +17,10 @@ inline constexpr int kLine = 32;  // elements of a cache line; for codes, of hal
 inline V from_element(const std::uint16_t* p) { return from_f16(p); }
 inline V from_element(const std::int8_t* p) { return from_int8(p); }
 
-/// Into the second level: a line that is read after some thousand others.
+/// Fetches into the second-level cache a line that is read after some thousand others.
 [[gnu::always_inline]] inline void prefetch_late(const void* p) { __builtin_prefetch(p, 0, 2); }
 
-/// Where the running maximum and mass of a query begin: at its sink, or at nothing.
+/// The initial running maximum and mass of a query: at its sink, or at nothing.
 inline float first_top(const AttendArgs& args, int query) { return args.has_sinks ? args.sink[query] : kFar; }
 inline float first_mass(const AttendArgs& args) { return args.has_sinks ? 1.0F : 0.0F; }
 
@@ -139,7 +139,7 @@ inline void attend_block(const AttendArgs& args, std::int64_t offset, std::int64
 // ---- windows of kWindowBlocks blocks that many queries see whole: sums stay in registers from block to
 // block. Each number has the operations of attend_block, in its order. ----
 
-/// Queries of a pass, as many as registers hold two sums of.
+/// Queries of a pass: the number for which registers hold two sums each.
 inline constexpr int kWidePass = kPassQueries >= 8 ? 12 : kPassQueries;
 static_assert(kWindowBlocks <= kLanes);
 

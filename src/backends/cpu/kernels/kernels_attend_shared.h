@@ -78,7 +78,7 @@ inline void attend_scores(const AttendShare& share, int first, int last) {
   }
 }
 
-/// The greatest score up to and with a block, `before` being that without it.
+/// The greatest score up to and including a block; `before` is the greatest score before it.
 inline float raised(float before, float block_top) { return before > block_top ? before : block_top; }
 
 inline void attend_weights(const AttendShare& share, int first, int last) {

@@ -102,7 +102,7 @@ inline float vector_sum(const float* in, int width, Value value) {
     part = add(part, value(load(in + i)));
   }
   float rest = 0;
-  if (i < width) {  // the lanes that do not exist must stay zero, whatever value() makes of a zero
+  if (i < width) {  // the lanes beyond the end must stay zero, whatever value() gives for a zero
     float lanes[kLanes] = {};
     store(lanes, value(load_partial(in + i, width - i)));
     for (int j = width - i; j < kLanes; ++j) lanes[j] = 0;

@@ -1,7 +1,7 @@
 // Claims: counts the taken and the finished pieces of one worker's part of an operation. Its owner takes
-// pieces from the first on; a worker that waits at a barrier takes the rest, even if the owner has not
-// begun. The number of the step is part of each claim, so nothing is cleared between two steps. Owner: the
-// operation, one for each worker. Thread: any worker. Cost: one atomic operation to take, one to finish.
+// pieces from the first on; a worker that waits at a barrier takes the remaining ones, even if the owner has
+// not begun. The number of the step is part of each claim, so nothing is cleared between two steps. Owner:
+// the operation, one for each worker. Thread: any worker. Cost: one atomic operation to take, one to finish.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,7 @@ class alignas(64) Claims {  // workers write different ones: each has its cache 
     }
   }
 
-  /// A taken piece is done: a worker that waits for it sees its outputs.
+  /// Marks a taken piece as done: a worker that waits for it then sees its outputs.
   void finish() { word_.fetch_add(std::uint64_t{1} << kDoneShift, std::memory_order_release); }
 
   /// Returns when all pieces of this step are done. The owner calls it after its last take().

@@ -74,7 +74,7 @@ struct PreparedRows {
 struct BuildContext;
 /// The shape only, without memory.
 PreparedRows prepared_rows(int group, std::int64_t columns, const BuildContext& context);
-/// One for each way (a group size, or kPairs) in which the weights want their rows; none for plain weights.
+/// One for each form of rows (a group size, or kPairs) that the weights need; none for plain weights.
 std::vector<PreparedRows> prepared_for(std::span<const Packed* const> weights, std::int64_t columns,
                                        const BuildContext& context);
 /// Bytes of all of them together.

@@ -38,8 +38,8 @@ struct Packed {
 };
 
 /// The shape of the packed `weight` with `rows` rows, which is ids.size() if only listed rows are packed.
-/// `max_weight_bits`: max weight bits, 4 or 8 (Program::max_weight_bits); a weight with more is requantised
-/// to it where its width allows. 0: never.
+/// `max_weight_bits` (Program::max_weight_bits) is 4 or 8: a weight with more bits is requantised to it if
+/// its width allows. 0: never.
 Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight_bits = 0);
 
 /// One worker's memory for packing. It is made before the workers start, because they must not throw.

@@ -2,13 +2,13 @@
 // from the checkpoint or map them from the packed-weight cache (packed_cache.h), which every start checks
 // completely. If there is no good cache file, it is written first, one weight after the other, so that a
 // model larger than memory can be packed too. A file that cannot be written is logged and is not a failure:
-// the weights are packed into memory. A weight that another program of the
-// same backend has packed in the same way is not packed again: both use one copy, as the MTP head does with
-// the LM head of its target where it drafts among the whole vocabulary. A weight that a program has twice is
-// packed once. A page of a mapped file may be far from the core that reads it, so on several memory nodes the
-// workers copy the file's weights, each its part; the system may drop the file's pages then. Thread: the
-// engine thread; the pool's workers join it in fill(). Cost: packing reads and writes every weight, mapping
-// reads the file. Errors: formats without a kernel, no memory.
+// the weights are packed into memory. Programs of one backend share a weight that is packed in the same
+// way, as the MTP head and its target share the LM head if the MTP head drafts from the whole vocabulary. A
+// weight that a program has twice is packed once. A page of a mapped file may be far from the core that
+// reads it, so on several memory nodes each worker copies its part of the file's weights; the system may
+// then drop the file's pages. Thread: the engine thread; the pool's workers join it in fill(). Cost:
+// packing reads and writes every weight, mapping reads the file. Errors: formats without a kernel, no
+// memory.
 #pragma once
 
 #include <memory>
@@ -58,7 +58,7 @@ class PackedWeights {
   PackedWeights& operator=(const PackedWeights&) = delete;
   /// `ids`: the listed rows in order; empty: all rows. `max_weight_bits`: see plan_pack.
   Status add(const Weight& weight, const std::vector<std::int32_t>& ids, int max_weight_bits);
-  /// On more than one memory node every worker has its weights near its core, weights of a mapped file too.
+  /// On more than one memory node every worker has its weights near its core, also those of a mapped file.
   Status fill(ThreadPool& pool, const PackedCacheOptions& packed_cache, const PackProgress& progress,
               int memory_nodes = 1);
 

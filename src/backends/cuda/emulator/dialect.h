@@ -30,7 +30,7 @@ namespace ft::cuda {
 struct Index {
   unsigned x = 0, y = 0, z = 0;
 };
-// Of the thread that runs now.
+// The indices of the running thread.
 extern Index threadIdx, blockIdx, gridDim;
 extern unsigned char* dynamic_memory;
 

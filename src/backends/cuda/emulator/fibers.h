@@ -11,7 +11,7 @@ namespace ft::cuda {
 /// Runs the kernel for each thread of the block blockIdx.
 bool run_block(int threads, void (*run)(const void* args), const void* args);
 
-/// They do nothing; a program that calls them links the kernels of kernels.cpp and hopper_kernels.cpp.
+/// Both do nothing; a program that calls them links the kernels of kernels.cpp and hopper_kernels.cpp.
 void link_kernels();
 void link_hopper_kernels();
 

@@ -65,7 +65,7 @@ inline std::string sentence_of(Object error) {
   return error == nullptr ? "no reason given" : utf8_of(message<Object>(error, "localizedDescription"));
 }
 
-/// What is autoreleased in its life ends with it.
+/// Objects that are autoreleased during its life are released at its end.
 class Pool {
  public:
   Pool() : pool_(Runtime::get()->push_pool()) {}

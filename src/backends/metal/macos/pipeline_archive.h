@@ -1,7 +1,7 @@
 // Compiled pipelines in a file (MTLBinaryArchive), so that a later start finds them instead of compiling.
-// macOS has a pipeline cache too, which it may empty at any time. A pipeline that the file lacks, a damaged
-// file or a folder that refuses writing cost time only: the device then compiles as if there were no archive.
-// Owner: the device; its thread. Cost of keep(): writing a file, only after a new pipeline.
+// macOS has a pipeline cache too, which it may empty at any time. A missing pipeline, a damaged file or a
+// folder that refuses writing only cost time: the device then compiles as if there were no archive. Owner:
+// the device; its thread. Cost of keep(): writing a file, only after a new pipeline.
 #pragma once
 
 #include <string>

@@ -1,7 +1,7 @@
 // An exponential and a logarithm of fused multiplications alone, so that a GPU and the host have the same
-// bits. Each home has its own elsewhere; the check of the kernels on CUDA takes these for both. exp: within 2
-// units in the last place, 0 below -87, exp(88) above 88. log: of numbers in [1, 2], which is all that the
-// kernels ask for.
+// bits. Metal and the twin have their own ones; the check of the kernels on CUDA uses these on both sides.
+// exp: within 2 units in the last place, 0 below -87, exp(88) above 88. log: of numbers in [1, 2], the only
+// ones that the kernels need.
 #pragma once
 
 inline float check_exp(float x) {

@@ -1,5 +1,5 @@
-// Metal's words in CUDA, for NVRTC: the third home of the kernels (tests/metal_on_cuda). All in a namespace,
-// because CUDA has some of the same names. Options: --fmad=false, -default-device.
+// Metal's words in CUDA, for NVRTC: the third platform of the kernels (tests/metal_on_cuda). All in a
+// namespace, because CUDA has some of the same names. Options: --fmad=false, -default-device.
 #pragma once
 
 namespace metal_text {
