@@ -169,7 +169,9 @@ HttpResponse cache_reply(const CacheReport& cache, bool cleared) {
 }
 
 HttpResponse cancelled_reply(const std::string& id) {
-  return json_reply(Json{{"id", id}, {"cancelled", true}});
+  Json reply{{"id", id}, {"cancelled", true}};
+  if (id.starts_with("resp_")) reply.update({{"object", "response"}, {"status", "cancelled"}});
+  return json_reply(reply);
 }
 
 Result<HttpResponse> tokenize_reply(const ModelInfo& model_info, std::string_view body) {

@@ -24,6 +24,32 @@ std::string architecture_text(const nlohmann::json& config) {
   return name == nullptr ? "" : fmt::format(" (architecture {})", format::in_quotes(*name));
 }
 
+/// A part of a model that no instruction computes, and the key of config.json that tells of it.
+struct Lacking {
+  const char* key;
+  const char* part;
+};
+constexpr Lacking kLacking[] = {
+    {"kv_lora_rank", "latent attention (MLA)"}, {"topk_group", "routing by groups of experts"},
+    {"index_topk", "sparse attention"},         {"indexer_budget", "sparse attention"},
+    {"hc_count", "hyper-connections"},          {"ngram_size", "a table of n-grams"},
+};
+
+/// "; not implemented: latent attention (MLA)": the parts that `config` tells of.
+std::string lacking_text(const nlohmann::json& config) {
+  const auto text = config.find("text_config");
+  const auto has = [&](const nlohmann::json& keys, const char* key) {
+    const auto found = keys.is_object() ? keys.find(key) : keys.end();
+    return found != keys.end() && found->is_number() && found->get<double>() > 1;
+  };
+  std::string parts;
+  for (const auto& [key, part] : kLacking) {
+    if (has(config, key) || (text != config.end() && has(*text, key)))
+      parts += (parts.empty() ? "; not implemented: " : ", ") + std::string(part);
+  }
+  return parts;
+}
+
 Error unsupported(const format::ConfigFiles& files, const std::string& model_type) {
   std::string supported;
   for (const Family* family : families()) {
@@ -31,9 +57,9 @@ Error unsupported(const format::ConfigFiles& files, const std::string& model_typ
       supported += (supported.empty() ? "" : ", ") + std::string(type);
   }
   return {Code::kUnsupported,
-          fmt::format("{}: model_type: expected one of {}, found {}{}; use a model of a supported family",
+          fmt::format("{}: model_type: expected one of {}, found {}{}{}; use a model of a supported family",
                       files.path, supported, model_type.empty() ? "nothing" : format::in_quotes(model_type),
-                      architecture_text(*files.config))};
+                      architecture_text(*files.config), lacking_text(*files.config))};
 }
 
 Result<FamilyMatch> match(const format::ConfigFiles& files) {

@@ -73,6 +73,28 @@ TEST(Registry, ACheckpointOfAnotherFamilyIsRefusedByItsArchitectureBeforeItsWeig
   }
 }
 
+TEST(Registry, ARefusalNamesThePartsThatAreNotImplemented) {
+  const struct {
+    const char* config;
+    const char* parts;
+  } cases[] = {
+      {R"({"model_type":"deepseek_v3","kv_lora_rank":512,"topk_group":4})",
+       "not implemented: latent attention (MLA), routing by groups of experts;"},
+      {R"({"model_type":"glm4_moe_lite","kv_lora_rank":512,"topk_group":1})",
+       "not implemented: latent attention (MLA);"},
+      {R"({"model_type":"qwen4_exp","text_config":{"indexer_budget":2048,"hc_count":4,"ngram_size":3}})",
+       "not implemented: sparse attention, hyper-connections, a table of n-grams;"},
+      {R"({"model_type":"other","kv_lora_rank":null,"text_config":7})", "'other'; use a model"},
+  };
+  for (const auto& [config, parts] : cases) {
+    const TemporaryFolder folder;
+    folder.write("config.json", config);
+    const Result<Model> model = load_model(folder.path());
+    ASSERT_FALSE(model.ok());
+    EXPECT_NE(model.error().message.find(parts), std::string::npos) << model.error().message;
+  }
+}
+
 struct PlainConfig final : FamilyConfig {
   ModelFacts facts() const override { return {}; }
 };

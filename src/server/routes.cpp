@@ -13,6 +13,7 @@ namespace {
 
 constexpr std::string_view kRead = "GET, HEAD", kReadAndDelete = "GET, HEAD, DELETE", kPost = "POST";
 constexpr std::string_view kId = "{id}";
+constexpr std::string_view kModels = "/v1/models/";  // the only ids with a slash in them: ORG/NAME
 
 /// A reply that is the same for every caller.
 template <Result<api::HttpResponse> (*kReply)(const api::ModelInfo&, std::string_view)>
@@ -38,7 +39,7 @@ constexpr Route acting(std::string_view pattern, Endpoint endpoint) {
 }
 
 /// Exact paths precede the patterns that would match them too.
-constexpr std::array<Route, 22> kRoutes{{
+constexpr std::array<Route, 23> kRoutes{{
     open_to_all("/", Endpoint::kPage),
     open_to_all("/health", Endpoint::kHealth),
     read("/metrics", Endpoint::kMetrics),
@@ -58,6 +59,7 @@ constexpr std::array<Route, 22> kRoutes{{
     acting("/v1/models/{id}/load", Endpoint::kLoad),
     acting("/v1/models/{id}/unload", Endpoint::kUnload),
     read("/v1/models/{id}", Endpoint::kModel),
+    acting("/v1/responses/{id}/cancel", Endpoint::kCancel),
     read("/v1/responses/{id}/input_items", Endpoint::kStoredResponse),
     read("/v1/responses/{id}", Endpoint::kStoredResponse, kReadAndDelete),
     {.pattern = "other", .methods = "", .endpoint = Endpoint::kUnknown},
@@ -80,7 +82,9 @@ std::string_view Route::id_in(std::string_view path) const {
   const std::string_view before = pattern.substr(0, at), after = pattern.substr(at + kId.size());
   if (path.size() <= before.size() + after.size()) return {};
   if (!path.starts_with(before) || !path.ends_with(after)) return {};
-  return path.substr(before.size(), path.size() - before.size() - after.size());
+  const std::string_view id = path.substr(before.size(), path.size() - before.size() - after.size());
+  const bool several_parts = id.find('/') != std::string_view::npos;
+  return several_parts && before != kModels ? std::string_view() : id;
 }
 
 std::span<const Route> all_routes() { return kRoutes; }

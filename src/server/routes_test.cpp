@@ -19,8 +19,11 @@ TEST(Routes, APathHasThePatternThatFitsIt) {
   EXPECT_EQ(route_of("/v1/models/a/b").id_in("/v1/models/a/b"), "a/b");
   const std::string cancel = "/v1/chat/completions/x/cancel";
   EXPECT_EQ(route_of(cancel).id_in(cancel), "x");
+  EXPECT_EQ(route_of("/v1/responses/resp_1/cancel").pattern, "/v1/responses/{id}/cancel");
+  EXPECT_EQ(route_of("/v1/models/a/b/load").pattern, "/v1/models/{id}/load");
   for (const char* none :
-       {"", "/v1", "/v1/responses/", "/v1/chat/completions//cancel", "other", "/v1/models/"}) {
+       {"", "/v1", "/v1/responses/", "/v1/chat/completions//cancel", "other", "/v1/models/",
+        "/v1/responses/resp_1/other", "/v1/responses/resp_1/a/cancel", "/v1/chat/completions/a/b/cancel"}) {
     EXPECT_EQ(route_of(none).pattern, "other") << none;
   }
 }

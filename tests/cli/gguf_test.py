@@ -174,6 +174,8 @@ class Refused(GgufTest):
         self.says("tokenizer.ggml.pre: expected one of llama-bpe")
         write_file(self.file, model_keys("mamba"), [])
         self.says("found 'mamba'")
+        write_file(self.file, model_keys("deepseek2"), [])
+        self.says("found 'deepseek2'; not implemented: latent attention (MLA);")
         tensors = gguf_tensors(self.tensors, Q8_0)
         name, _, shape, content = tensors[0]
         write_file(self.file, model_keys(), [(name, 16, shape, content), *tensors[1:]])

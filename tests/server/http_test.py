@@ -369,6 +369,18 @@ class Leaving(WithServer):
             self.assertTrue(self.eventually(lambda: self.running() == 0))
         self.assertEqual(self.ask(f"/v1/chat/completions/{name}/cancel", {})[0], 404)
 
+    def test_a_response_can_be_cancelled_by_its_id(self):
+        with self.connect() as client:
+            client.post("/v1/responses", {"input": "Tell a story.", "max_output_tokens": 8000, "stream": True,
+                                          "logit_bias": {"8178": -100, "8180": -100}})
+            name = re.search(r'"id":"(resp_[^"]+)"', client.until(b"output_text.delta").decode()).group(1)
+            status, _, body = self.ask(f"/v1/responses/{name}/cancel", {})
+            self.assertEqual((status, json.loads(body)["status"]), (200, "cancelled"))
+            self.assertTrue(self.eventually(lambda: self.running() == 0))
+        status, _, body = self.ask(f"/v1/responses/{name}/cancel", {})
+        self.assertEqual(status, 404)
+        self.assertIn(f'no answer with the id \\"{name}\\"', body.decode())
+
     def test_a_slow_reader_pauses_its_own_answer_only_and_misses_nothing(self):
         body = chat("Tell a story.", max_tokens=1500, stream=True, stream_speculation=True, logprobs=True,
                     top_logprobs=20, logit_bias={"8178": -100, "8180": -100})

@@ -23,14 +23,27 @@ constexpr Row kArchitectures[] = {
     {"mistral3", "llama", open_llama},
 };
 
+/// Architectures whose models have parts that no instruction computes.
+constexpr struct {
+  std::string_view name, parts;
+} kRefused[] = {
+    {"deepseek2", "latent attention (MLA)"},
+    {"qwen4exp", "sparse attention, hyper-connections, a table of n-grams"},
+};
+
 Result<const Row*> find_row(const std::string& name, const std::string& path) {
   std::string known;
   for (const Row& row : kArchitectures) {
     if (row.name == name) return &row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
+  std::string lacking;
+  for (const auto& [refused, parts] : kRefused) {
+    if (refused == name) lacking = "; not implemented: " + std::string(parts);
+  }
   return Error{Code::kUnsupported, path + ": general.architecture: expected one of " + known + ", found " +
-                                       format::in_quotes(name) + "; use a model of a supported family"};
+                                       format::in_quotes(name) + lacking +
+                                       "; use a model of a supported family"};
 }
 
 }  // namespace
