@@ -1,6 +1,6 @@
 // The arguments of a tool call in a conversation, in all dialects: an object, or its text as the model wrote
-// it. Clients in Go, C# and PHP write "null" or "[]" for a call without arguments, and a call that
-// max_tokens cut has unfinished text, so every text is accepted.
+// it. Clients in Go, C# and PHP write "null" or "[]" for a call without arguments, and a call cut by
+// max_tokens has unfinished text, so every text is accepted.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@
 namespace ft::api {
 namespace {
 
-/// Code that looks for a key in an object reads them all.
+/// Code that looks for a key in an object reads all its keys.
 constexpr std::size_t kMaxObjectKeys = 10'000;
 
 }  // namespace

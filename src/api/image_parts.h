@@ -1,6 +1,6 @@
 // Images in conversations, the same for every dialect. A dialect's reader turns its own form into one part
-// {"type": "image", "url": ..., "at": ..., "detail": ...}; before rendering, the parts give up their images,
-// in order, and only {"type": "image"} is left for the template. Errors name the part ("at") and are
+// {"type": "image", "url": ..., "at": ..., "detail": ...}. Before rendering, the images are taken out of the
+// parts, in order, and only {"type": "image"} is left for the template. Errors name the part ("at") and are
 // kInvalid, or kUnsupported for a source that is not read.
 #pragma once
 
@@ -27,9 +27,9 @@ struct GivenImage {
   std::string at;   // the part, for errors
   bool low_detail = false;
 };
-/// Takes the images out of the messages. Only users' messages and the results of tools may have some.
+/// Takes the images out of the messages. Only users' messages and tool results may have images.
 Result<std::vector<GivenImage>> take_images(Json& messages);
-/// Decodes them, and fetches those at web addresses first if `input` may; kInvalid beyond kMaxImages.
+/// Decodes them; first fetches those at web addresses if `input` allows it. kInvalid beyond kMaxImages.
 Result<Pictures> load_images(const ImageInput& input, const std::vector<GivenImage>& given);
 
 }  // namespace ft::api

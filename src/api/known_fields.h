@@ -1,5 +1,5 @@
 // The members of a request's body that each route knows: the ones it reads, and members of the hosted service
-// that it ignores on purpose. A member that would bring a conversation from elsewhere is refused, since an
+// that it ignores on purpose. A member that refers to a conversation stored elsewhere is refused, since an
 // answer without that conversation would be wrong. Any other member is noted, or refused if the server is
 // strict, with the nearest known name. Pure; any thread.
 #pragma once

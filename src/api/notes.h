@@ -10,14 +10,14 @@
 
 namespace ft::api {
 
-/// `name` cut, with other characters than plain visible ones as question marks: for a header or a log.
+/// `name` cut, with question marks for everything but plain visible characters: for a header or a log.
 std::string plain_name(std::string_view name);
 
 struct Notes {
   std::map<std::string, int> skipped;  // how many blocks, items and tools of each type were left out
   std::vector<std::string> unknown;    // members of the body that no dialect knows
 
-  /// Header fields; none if there is nothing to say. Names are plain, and only the first of many are listed.
+  /// Header fields; none if there are no notes. Names are plain, and only the first of many are listed.
   std::vector<std::pair<std::string, std::string>> headers() const;
 };
 

@@ -107,7 +107,7 @@ Compiled format_grammar(const GrammarCompiler& grammars, const GenerateParams& c
   return grammar;
 }
 
-/// Each format alone, so that an error names it and not the grammar around it.
+/// Compiles each format alone, so that an error names it and not the grammar around it.
 Status check_text_formats(const GrammarCompiler& grammars, const GenerateParams& call) {
   for (const GenerateParams::FormattedText& text : call.text_formats) {
     const Compiled alone = text.format.syntax == "regex" ? grammars.regex(text.format.definition)

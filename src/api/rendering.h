@@ -18,7 +18,7 @@ struct RenderedConversation {
   std::vector<GivenImage> images;  // one for each placeholder, in order
 };
 
-/// `header`: what content begins with in the model's format (ReasoningTags::header); often nothing.
+/// `header`: the beginning of content in the model's format (ReasoningTags::header); usually empty.
 Result<RenderedConversation> render_conversation(const ChatTemplate& chat_template,
                                                  const GenerateParams& call, const RenderOptions& options,
                                                  std::string_view header = {});

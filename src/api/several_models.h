@@ -1,5 +1,5 @@
-// Answers of the server of several models itself: which model a body names, and /v1/models for all of them in
-// both dialects. Errors as in api/listing.h.
+// Answers that the server of several models gives itself: the model that a body names, and /v1/models for all
+// models in both dialects. Errors as in api/listing.h.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How much a model thinks, in both OpenAI dialects: reasoning efforts, chat_template_kwargs, thinking_budget.
+// The amount of thinking, in both OpenAI dialects: reasoning efforts, chat_template_kwargs, thinking_budget.
 // Errors are kInvalid and name the field.
 #pragma once
 

@@ -10,7 +10,7 @@ namespace ft::api {
 
 /// `at`: the field that holds it.
 Status check_tool_name(const std::string& at, const std::string& name);
-/// The member "name", which must be there and not empty.
+/// The member "name", which must exist and not be empty.
 Result<std::string> read_tool_name(const Fields& fields);
 
 }  // namespace ft::api

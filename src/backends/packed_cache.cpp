@@ -60,7 +60,7 @@ std::vector<std::byte> make_front(const PackedCacheKey& key, std::span<const std
   return front;
 }
 
-/// Only this user and root may have written code that runs as this user.
+/// The file must belong to this user or root, because its weights decide this user's answers.
 Status check_owner(const std::string& path) {
   struct stat info{};
   if (::stat(path.c_str(), &info) != 0) return {};  // opening the file reports why

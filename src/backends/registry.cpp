@@ -52,7 +52,7 @@ Error foreign_flag(const BackendKind& kind, const std::string& flag) {
                       others.empty() ? "" : ", or use --backend ", fmt::join(others, " or "))};
 }
 
-/// Refuses a bad value, and a required setting that the backend does not have.
+/// Refuses a bad value, and a required setting that the backend lacks.
 Status check_settings(const BackendKind& kind, const BackendSettings& settings) {
   for (const BackendSetting& setting : settings.all()) {
     if (is_usual(setting)) continue;
@@ -118,7 +118,7 @@ Result<std::unique_ptr<Backend>> choose_backend(const BackendOptions& options,
   Status good = gpu.ok() ? Status() : Status(gpu.error());
   if (good.ok() && options.check_device) good = options.check_device(**gpu);
   if (good.ok()) return gpu;
-  if (good.error().code == Code::kInvalid) return good.error();  // a GPU that was asked for by number
+  if (good.error().code == Code::kInvalid) return good.error();  // the flags name a GPU by number
   if (good.error().code != Code::kNotFound && options.notice)
     options.notice("--backend auto falls back to the CPU: " + good.error().message);
   return fall_back(options);

@@ -34,7 +34,7 @@ void Walker::choose(std::span<const float> logits, std::span<const std::int32_t>
                     std::span<const std::uint32_t> mask, std::vector<std::int32_t>& columns) const {
   const auto wanted = static_cast<std::size_t>(op_.candidates);
   columns.clear();
-  float least = kNoLogit;  // a logit must be above it; one that is not a number never is
+  float least = kNoLogit;  // a logit must be above it; NaN never is
   for (std::size_t c = 0; c < logits.size(); ++c) {
     if (!(logits[c] > least)) continue;
     const std::int32_t token = token_of(ids, c);
@@ -47,7 +47,7 @@ void Walker::choose(std::span<const float> logits, std::span<const std::int32_t>
     if (columns.size() > wanted) columns.pop_back();
     if (columns.size() == wanted) least = logits[static_cast<std::size_t>(columns.back())];
   }
-  for (std::size_t c = 0; c < logits.size() && columns.empty(); ++c) {  // none has a finite logit
+  for (std::size_t c = 0; c < logits.size() && columns.empty(); ++c) {  // no column has a finite logit
     const std::int32_t token = token_of(ids, c);
     if (token != op_.excluded && lets_through(mask, token)) columns.push_back(static_cast<std::int32_t>(c));
   }

@@ -36,7 +36,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
   return spdlog::level::info;
 }
 
-/// Past stdio, whose lock a thread that waits for its reader would hold.
+/// Writes without stdio, whose lock is held by a thread that waits for its reader.
 void write_line(int fd, std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
@@ -105,7 +105,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
 struct Loggers {
   std::shared_ptr<Sink> sink;
   std::shared_ptr<spdlog::logger> usual, plain;
-  Loggers* before = nullptr;  // those that these replaced: kept, as the comment at current() says
+  Loggers* before = nullptr;  // the replaced ones: kept, see current()
 };
 
 void set_up(Loggers& loggers) {

@@ -13,13 +13,13 @@
 namespace ft {
 namespace {
 
-constexpr int kWriterMs = 10'000;  // for a named pipe's writer to come
+constexpr int kWriterMs = 10'000;  // until a named pipe must have a writer
 
 Error unreadable(const std::string& name, int why) {
   return {Code::kIo, fmt::format("{} cannot be read: {}", name, std::strerror(why))};
 }
 
-/// A named pipe that was opened without blocking has an end of file until a writer opens it. False if none
+/// A named pipe that was opened without blocking is at its end until a writer opens it. False if no writer
 /// did within kWriterMs.
 bool has_writer(int file) {
   pollfd ready{file, POLLIN, 0};

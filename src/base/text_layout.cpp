@@ -41,7 +41,7 @@ void add_wrapped(std::string_view line, std::size_t columns, std::string& text) 
     return;
   }
   const std::size_t description = description_of(line);
-  // Within the last columns it would be one word a line.
+  // In the last columns there would be one word per line.
   const std::size_t indent = std::min(text_width(line.substr(0, description)), columns / 2);
   text += line.substr(0, description);
   std::size_t used = text_width(line.substr(0, description));

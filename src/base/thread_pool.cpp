@@ -40,7 +40,7 @@ bool is_fine(ThreadPool::ThreadClock clock) {
   return now != used && now - used < 2 * kTrialNs;
 }
 
-/// Threads for further cores, which replace workers; most of them sleep for ever.
+/// Threads for further cores, which replace workers; most of them never run.
 int spare_threads(int workers, int cores) {
   constexpr int kFew = 2, kOneOf = 4;
   return std::min(cores - workers, kFew + workers / kOneOf);
@@ -59,7 +59,7 @@ thread_local std::int64_t all_slept_ns = 0;  // of this thread in a pool, ever
 
 }  // namespace
 
-/// How long a worker of a watched task had no core though it neither slept nor waited for a file.
+/// How long a worker of a watched task had no core, although it neither slept nor waited for a file.
 class ThreadPool::Watch {
  public:
   explicit Watch(ThreadClock clock)
@@ -190,7 +190,7 @@ void ThreadPool::start(Call call, void* context, int most) {
   }
   work(own);
   barrier();
-  // Workers that meet at the end only do not hold each other up.
+  // Workers that meet only at the end do not hold each other up.
   watched_ = watched_ && (active_ == 1 || generation_.value.load(std::memory_order_relaxed) - generation > 1);
   if (watches_) observe_task(begin);
 }

@@ -37,7 +37,7 @@ double WorkerCores::usual_share() {
   return *middle;
 }
 
-/// A worker less costs its share of the work; one that comes late costs all workers the time that it lost.
+/// One worker fewer costs its share of the work; a late worker costs all workers the time that it lost.
 bool WorkerCores::may_avoid(double lost) const {
   constexpr double kMargin = 1.3, kMin = 0.04;
   constexpr int kFewest = 2;
@@ -63,7 +63,7 @@ int WorkerCores::avoid_worst(std::int64_t now_ns, int windows) {
     core.late = may_avoid(core.share() - usual) ? core.late + windows : 0;
     if (worst < 0 || core.share() > share(worst)) worst = at;
   }
-  // One at a time: the others may have waited for it.
+  // Only one at a time, because the others may have waited for it.
   Core& candidate = cores_[static_cast<std::size_t>(worst)];
   if (candidate.late < kWindows) return -1;
   avoid(candidate, now_ns);
@@ -114,7 +114,7 @@ int WorkerCores::rearrange(std::int64_t now_ns, std::int64_t waited_ns) {
   const bool waits = static_cast<double>(waited_ns - waited_ns_) >= kQuiet * static_cast<double>(window_ns);
   rearranged_ns_ = now_ns;
   waited_ns_ = waited_ns;
-  // A task as long as two windows is equal evidence.
+  // One task as long as two windows is equal evidence.
   const Core& first = cores_[static_cast<std::size_t>(used_.front())];
   const int windows = first.ns >= kWindows * kWindowNs ? kWindows : 1;
   int crowded = 0;

@@ -1,7 +1,7 @@
-// Which matrices get more bits: each has a choice of widths, and a harm that was measured at one of them. The
-// harm of a width is taken to grow with the square of its error, and harms to add up, as they do while they
-// are small (the linearity theorem of HIGGS, arXiv 2411.17525). Bytes are spent where they lower the sum
-// most.
+// Chooses the matrices that get more bits: each has several widths, and a harm that was measured at one of
+// them. The harm of a width is assumed to grow with the square of its error, and harms to add up, which holds
+// while they are small (the linearity theorem of HIGGS, arXiv 2411.17525). Bytes are spent where they lower
+// the sum most.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct BitCandidate {
   double harm = 0;            // for an error of 1
 };
 
-/// The chosen width of each. All get the narrowest one if the budget does not hold even that.
+/// The chosen width of each. If the budget is too small even for the narrowest widths, all get those.
 std::vector<std::size_t> spend(std::span<const BitCandidate> candidates, std::uint64_t budget_bytes);
 
 }  // namespace ft::convert

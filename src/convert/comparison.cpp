@@ -15,7 +15,7 @@ using format::TensorView;
 
 constexpr std::int64_t kBlockElements = std::int64_t{1} << 18;
 
-/// The written matrix, once its parts have the planned shapes.
+/// The written matrix, if its parts have the planned shapes.
 Result<format::MatrixPointer> written_matrix(const OutputTensor& tensor, const format::Checkpoint& made) {
   const TensorView* parts[3] = {};
   std::size_t i = 0;

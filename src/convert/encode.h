@@ -12,7 +12,7 @@
 
 namespace ft::convert {
 
-/// Bytes of the source that are done, of all; false stops. Called by one thread at a time.
+/// Receives the finished bytes of the source and the total; false stops. Called by one thread at a time.
 using ProgressCall = std::function<bool(std::uint64_t done, std::uint64_t all)>;
 
 struct EncodeProgress {

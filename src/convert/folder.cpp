@@ -121,7 +121,7 @@ Result<std::string> read_text(const std::string& path) {
   return std::string(reinterpret_cast<const char*>(file.bytes().data()), file.bytes().size());
 }
 
-/// The keys between the first two lines of "---" of a model card that must stay with the weights.
+/// The keys of a model card's front matter (between the first two lines of "---") that stay with the weights.
 std::string carried_front_matter(const std::string& card) {
   if (!card.starts_with("---\n")) return {};
   const std::size_t end = card.find("\n---", 4);
@@ -208,7 +208,7 @@ Status copy_texts(const Source& source, const std::string& directory) {
   return {};
 }
 
-/// Weights that are carried as they are: as large as they may be, so copied by the system.
+/// Weights that are copied unchanged: they may be of any size, so the system copies them.
 Status copy_file(const Source& source, const std::string& name, const fs::path& folder) {
   const fs::path part = folder / (name + ".part");
   std::error_code failed;

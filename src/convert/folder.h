@@ -10,7 +10,7 @@
 
 namespace ft::convert {
 
-/// All but config.json, which makes the folder a model and is written last.
+/// All side files but config.json, which makes the folder a model and is written last.
 Status write_side_files(const Source& source, const Recipe& recipe, const Plan& plan,
                         const std::string& directory);
 Status write_config(const Source& source, const Recipe& recipe, const Plan& plan,
@@ -19,7 +19,7 @@ Status write_config(const Source& source, const Recipe& recipe, const Plan& plan
 /// Weight files that the checkpoint does not name, such as vision.safetensors: names, sorted.
 std::vector<std::string> other_weight_files(const Source& source);
 
-/// Writes a text by way of FILE.part and a rename.
+/// Writes a text through FILE.part and a rename.
 Status write_whole(const std::string& path, const std::string& text);
 
 }  // namespace ft::convert

@@ -23,7 +23,7 @@ enum class TensorKind {
   kMtp,        // the MTP head
 };
 
-/// The names of a model_type of config.json; kUnsupported names it.
+/// The names for a model_type of config.json; kUnsupported states an unknown type.
 Result<const ConversionNames*> find_names(const std::string& model_type, const std::string& origin);
 
 /// Without prefixes of exporters: "layers.0.mlp.gate_proj.weight", "mtp.fc.weight", "lm_head.weight".

@@ -1,7 +1,7 @@
-// Paired experts: gpt-oss stores the experts of a layer as stacks in which rows of gate and up take turns:
-// `experts.gate_up_proj_blocks`, `_scales` and `_bias` of MXFP4, or floats that are turned. Here they become
-// the tensors that MLX names: gate_proj, up_proj and down_proj, each [experts, rows, columns]. Every shape is
-// checked before a byte is read. Cost: none, rows are picked when they are read.
+// Paired experts: gpt-oss stores the experts of a layer as stacks in which rows of gate and up alternate:
+// `experts.gate_up_proj_blocks`, `_scales` and `_bias` of MXFP4, or transposed floats. Here they become the
+// tensors that MLX names: gate_proj, up_proj and down_proj, each [experts, rows, columns]. Every shape is
+// checked before a byte is read. Cost: none; rows are selected when they are read.
 #pragma once
 
 #include <vector>

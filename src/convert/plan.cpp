@@ -104,7 +104,7 @@ class Planner {
     return {};
   }
 
-  /// The source's codes where MLX can read them, the nearest format where not.
+  /// The source's codes if MLX can read them, otherwise the nearest format.
   Status import(const SourceTensor& tensor, std::string name, std::vector<OutputTensor>& to) {
     const bool coded = tensor.matrix != nullptr && !tensor.matrix->plain() && name.ends_with(kWeight);
     if (!coded) return keep(tensor, std::move(name), to);
@@ -129,8 +129,8 @@ class Planner {
     return {};
   }
 
-  /// gpt-oss was trained with the codes of its experts: as many bits would only add error, unless a rule of
-  /// the recipe names them.
+  /// gpt-oss was trained with the codes of its experts: new codes of as many bits would only add error,
+  /// unless a rule of the recipe names them.
   bool keeps_its_codes(const format::MatrixSource& matrix, const std::string& name, TensorKind kind) const {
     if (!names_.paired_experts || matrix.plain()) return false;
     const std::string module = name.substr(0, name.size() - kWeight.size());

@@ -1,6 +1,6 @@
-// Recipe: which matrices get which format. Rules come first, the first match counts; then the defaults of the
-// kinds of tensors: routers and small projections 8 bits in groups of 64, embedding and LM head two bits more
-// than the base, everything else the base.
+// Recipe: the format of each matrix. Rules come first, and the first match counts. Then come the defaults of
+// the kinds of tensors: routers and small projections 8 bits in groups of 64, embedding and LM head two bits
+// more than the base, everything else the base.
 #pragma once
 
 #include <optional>

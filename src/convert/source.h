@@ -42,7 +42,7 @@ struct Source {
 /// as float32 where the source's own type would round them.
 Result<Source> open_source(const std::string& path, bool float32_scales = false);
 
-/// The codes of a matrix if MLX can read them: it has no groups of 16.
+/// The codes of a matrix if MLX can read them, that is, without groups of 16.
 std::optional<format::CodeFormat> mlx_codes(const format::MatrixSource& matrix);
 
 using format::rows_of;

@@ -59,7 +59,7 @@ Status AssistantDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int
   return {};
 }
 
-/// Waits for the pass only where the host needs its drafts for a mask of the next one, or its logits for a
+/// Waits for the pass only if the host needs its drafts for a mask of the next pass, or its logits for a
 /// distribution.
 void AssistantDrafter::pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens) {
   tokens_.clear(), rows_.clear(), segments_.clear(), logit_rows_.clear(), samples_.clear();

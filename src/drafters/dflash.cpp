@@ -8,7 +8,7 @@
 namespace ft {
 namespace {
 
-/// A draft of this slot depends on the drafts before it.
+/// True if a draft of this slot depends on the drafts before it.
 bool one_by_one(const DraftSlot& slot) {
   const SamplingParams& sampler = *slot.sample.sampler;
   return slot.rejection || slot.constraint != nullptr || sampler.repetition != 1 || sampler.presence != 0 ||
@@ -75,7 +75,7 @@ Status DflashDrafter::observe(int slot_id, std::span<const std::int32_t> tokens,
   return {};
 }
 
-/// One pass over the rows that wait, kPendingRows of each slot at most.
+/// One pass over the waiting rows, at most kPendingRows of each slot.
 Status DflashDrafter::take_in(std::span<const int> slots) {
   rows_.clear(), tokens_.clear(), segments_.clear();
   const auto end = [&](bool good) {
@@ -120,7 +120,7 @@ int DflashDrafter::plan(const DraftSlot& slot) {
   return can ? std::min(slot.max_depth(), network_.most_drafts) : 0;
 }
 
-/// The mask token is in the vocabulary, but not a token of any text. A walk leaves it out itself.
+/// The mask token is in the vocabulary, but not a token of any text. A walk excludes it itself.
 std::span<const LogitBias> DflashDrafter::without_mask(const DraftSlot& slot) {
   std::vector<LogitBias>& bias = biases_[static_cast<std::size_t>(slot.id)];
   bias.assign(slot.sample.bias.begin(), slot.sample.bias.end());
@@ -223,7 +223,7 @@ void DflashDrafter::draw(std::span<DraftSlot*> slots, const StepResult& result) 
   }
 }
 
-// A template, since a std::function would allocate.
+// A template, because a std::function would allocate.
 template <class ChoicesOf>
 void DflashDrafter::draw_one_by_one(DraftSlot& slot, const ChoicesOf& choices) {
   slot.drafted = 0;

@@ -196,7 +196,7 @@ Status ModelDrafter::add(DraftSlot& slot, Timeline& timeline, std::span<const st
   return {};
 }
 
-/// Submits the prepared pass. Waits for it only where the host needs its drafts for a mask of the next, or
+/// Submits the prepared pass. Waits for it only if the host needs its drafts for a mask of the next pass, or
 /// its logits for a distribution.
 Status ModelDrafter::run_pass(std::span<DraftSlot*> slots, int step, std::span<std::int32_t> round_tokens) {
   StepArgs args;

@@ -136,7 +136,7 @@ Status MtpDrafter::flush(int slot_id, std::size_t most_left) {
   return {};
 }
 
-/// Where the pair `place` rows after the slot's timeline is, and the row that embeds its token, if some
+/// The place of the pair `place` rows after the slot's timeline, and the row that embeds its token, if some
 /// sequence of the step has images. A pair has the position of its hidden row's token.
 void MtpDrafter::add_pair(int slot_id, std::int64_t place, bool with_images) {
   if (!with_images) return;
@@ -172,8 +172,8 @@ int MtpDrafter::plan(const DraftSlot& slot) {
   return state.timeline && !state.timeline->lost() && state.seen > state.first ? slot.max_depth() : 0;
 }
 
-/// Submits the prepared pass. Waits for it only where the host needs its drafts for a mask of the next pass,
-/// or its logits for a distribution.
+/// Submits the prepared pass. Waits for it only if the host needs its drafts for a mask of the next pass, or
+/// its logits for a distribution.
 void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, const RowPlaces& hidden,
                         std::span<std::int32_t> round_tokens) {
   StepArgs args;
@@ -204,7 +204,7 @@ void MtpDrafter::submit(std::span<DraftSlot*> slots, int step, const RowPlaces& 
   take_drafts(slots, step, result, *head_, samples_, scratch_);
 }
 
-/// A text repeats its own words: a reduced MTP head gets columns for those that it lacks.
+/// A text repeats its own words: a reduced MTP head gets columns for tokens of the text that it lacks.
 void MtpDrafter::name_tokens(const DraftSlot& slot) {
   std::size_t& named = slots_[static_cast<std::size_t>(slot.id)].named;
   const std::size_t fresh = std::min(slot.tokens.size() - named, kMaxNamed);
@@ -265,7 +265,7 @@ Status MtpDrafter::next_pass(std::span<DraftSlot*> slots, int step, std::span<st
   return {};
 }
 
-/// Ends the transactions of a proposal: true pairs stay, the chain goes.
+/// Ends the transactions of a proposal: true pairs are kept, the chain is dropped.
 void MtpDrafter::finish(std::span<DraftSlot*> slots, bool good) {
   for (DraftSlot* slot : slots) {
     const auto id = static_cast<std::size_t>(slot->id);

@@ -90,7 +90,7 @@ Status MtpDrafter::restore(int slot, const DraftMemory& saved, std::int64_t leng
   const auto& memory = static_cast<const Memory&>(*saved.part(number()));
   FT_ASSERT(length >= memory.low() && length <= memory.seen);
   close(slot);
-  // The skipped rows are before those from which a sequence may begin.
+  // The skipped rows are before the rows from which a sequence may begin.
   const std::int64_t pairs = length - 1 - memory.skipped;
   FT_ASSERT(pairs >= 0);
   const std::int64_t done = std::min(memory.timeline.length(), pairs);
@@ -145,7 +145,7 @@ Result<std::unique_ptr<DraftMemory>> MtpDrafter::read_memory(ByteSource& source,
   if (skipped < 0 || skipped > length) return unfit;
   FT_ASSIGN(Timeline timeline, Timeline::read_from(pool_, source, {kind_of(number(), skipped), skipped + 1}));
   const auto width = static_cast<std::size_t>(options_.hidden);
-  // The pairs that are missing were skipped, further back than any row from which a sequence may begin.
+  // The missing pairs were skipped; they are before any row from which a sequence may begin.
   const auto missing = seen - 1 - timeline.length() - static_cast<std::int64_t>(tokens.size());
   if (seen != length || skipped != missing || first_recent < skipped || first_recent >= seen ||
       seen - first_recent > kRecentRows || tokens.size() > kPendingRows ||

@@ -16,7 +16,7 @@ std::uint64_t gram_hash(const std::int32_t* tokens) {
   return hash;
 }
 
-/// How many tokens before `end` equal the last tokens of `suffix`.
+/// The number of tokens before `end` that equal the last tokens of `suffix`.
 int match_backwards(std::span<const std::int32_t> text, std::size_t end,
                     std::span<const std::int32_t> suffix) {
   int length = 0;

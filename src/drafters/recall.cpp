@@ -37,7 +37,7 @@ void RecallRing::append(std::int32_t token) {
   head = end_;
 }
 
-/// How many of the text's first tokens are somewhere in the ring, 0 if fewer than kKnown.
+/// The number of the text's first tokens that are somewhere in the ring; 0 if fewer than kKnown.
 std::size_t RecallRing::known_from(std::span<const std::int32_t> text) const {
   if (text.size() < kKnown) return 0;
   int places = 0;
@@ -59,7 +59,7 @@ void RecallRing::learn(std::span<const std::int32_t> text) {
   while (!text.empty()) {
     const std::size_t known = known_from(text);
     if (known > static_cast<std::size_t>(kMaxMatch)) {
-      // Its end is stored again, to keep the context of the tokens after it.
+      // The end of the text is stored again, to keep the context of the tokens after it.
       text = text.subspan(known - static_cast<std::size_t>(kMaxMatch));
       append(-1);
       for (int i = 0; i < kMaxMatch; ++i) append(text[static_cast<std::size_t>(i)]);
@@ -71,7 +71,7 @@ void RecallRing::learn(std::span<const std::int32_t> text) {
   }
 }
 
-/// Tokens before `end` that are also the last ones of the text, kMaxMatch at most.
+/// The number of tokens before `end` that equal the last tokens of the text, at most kMaxMatch.
 int RecallRing::match_before(std::int64_t end, std::span<const std::int32_t> text) const {
   int same = 0;
   while (same < kMaxMatch && same < std::ssize(text) && holds(end - 1 - same) &&
@@ -173,7 +173,7 @@ Status RecallDrafter::propose(std::span<DraftSlot*> slots, std::span<std::int32_
   return {};
 }
 
-/// Tokens of one user's ring, so that all of them fit.
+/// Tokens of one user's ring, such that all rings fit.
 std::size_t RecallDrafter::ring_tokens() const {
   const std::int64_t each = limit_bytes_ / kUsers;
   return std::bit_floor(static_cast<std::size_t>(std::max<std::int64_t>(0, each / RecallRing::bytes_of(1))));

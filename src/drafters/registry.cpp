@@ -49,7 +49,7 @@ Result<std::unique_ptr<Drafter>> open_dflash(const DrafterContext& context) {
   return std::unique_ptr<Drafter>(std::move(made));
 }
 
-/// The network that makes the features of a token and the one that drafts.
+/// The network that makes the features of a token and the network that drafts.
 const Program& eagle3_program(const Model& model, std::size_t number) {
   return network_of(model, "eagle3")->programs[number];
 }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr float kSmallestScale = 1e-7F;
 
-/// The NaN that MLX writes on x86 where a group has an infinity; the one of this machine would differ.
+/// The NaN that MLX writes on x86 if a group has an infinity; this machine's own NaN may differ.
 void store_nan(DType dtype, std::byte* at) {
   constexpr std::uint32_t kSingle = 0xFFC00000U;
   const std::uint16_t half = dtype == DType::kBF16 ? 0x7FC0 : 0xFD00;

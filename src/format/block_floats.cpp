@@ -113,8 +113,8 @@ std::uint8_t code_of(float value, float step, QuantMode mode, DType source) {
   return step == 0 && value == 0 ? nan_code(source) : to_e4m3(ratio);
 }
 
-// The same for the groups of real models, in loops that become vectors: finite values, and a step that brings
-// every value below kDifferencesAreExact.
+// The same for the groups of real models, in loops that the compiler vectorises: finite values, and a step
+// that brings every value below kDifferencesAreExact.
 bool is_usual(const BlockScale& scale) {
   return scale.step > 0 && scale.largest < kDifferencesAreExact * scale.step;
 }

@@ -181,7 +181,7 @@ class OrderedColumns final : public MatrixSource {
         whole_(std::move(whole)),
         block_(block),
         blocks_(order.size()) {
-    // The exchanges that bring block order[b] to place b, so that a row needs no second copy.
+    // The swaps that bring block order[b] to place b, so that a row needs no second copy.
     for (std::size_t b = 0; b < blocks_; ++b) {
       auto from = static_cast<std::size_t>(order[b]);
       while (from < b) from = static_cast<std::size_t>(order[from]);

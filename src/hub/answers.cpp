@@ -92,7 +92,7 @@ Error absent(const Asked& asked) {
 
 Outcome refuse(Error error) { return {Verdict::kRefused, -1, std::move(error)}; }
 
-/// A temporary error: repeated after the time that the server names, unless that is too long for a waiting
+/// A temporary error: repeated after the time that the server states, unless that is too long for a waiting
 /// user.
 Outcome wait_for_server(const ResponseHeader& response, std::string problem, const char* advice) {
   const double wait_s = wait_seconds(response).value_or(-1);

@@ -1,5 +1,5 @@
-// The meaning of a hub's answer and the next action. Source: the codes in X-Error-Code as huggingface_hub
-// reads them (utils/_http.py), and the IETF draft of the RateLimit headers.
+// The meaning of a hub's answer and the next action. Source: the codes of X-Error-Code in huggingface_hub
+// (utils/_http.py), and the IETF draft of the RateLimit headers.
 #pragma once
 
 #include <optional>
@@ -18,7 +18,7 @@ enum class Verdict {
   kWithoutToken,  // the stored token was refused: once more without it
   kPlaceAgain,    // the signed URL expired, or was refused
   kNoRange,       // the server cannot send this range
-  kRefused,       // needs a person
+  kRefused,       // the user must act
 };
 
 struct Asked {
@@ -30,7 +30,7 @@ struct Asked {
 struct Outcome {
   Verdict verdict = Verdict::kGood;
   double wait_s = -1;  // kRepeat: from the server; negative: not given
-  Error error;         // for every verdict but kGood; kRedirect: if redirects do not end
+  Error error;         // for every verdict but kGood; kRedirect: if there are too many
 };
 
 inline constexpr double kLongestWaitS = 120;
@@ -39,7 +39,7 @@ inline constexpr std::size_t kShownBodyBytes = 300;
 /// `body`: the first bytes of the answer's text.
 Outcome classify(const ResponseHeader& response, std::string_view body, const Asked& asked);
 
-/// Seconds to wait by RateLimit (nothing remains) or Retry-After.
+/// Seconds to wait according to RateLimit (nothing remains) or Retry-After.
 std::optional<double> wait_seconds(const ResponseHeader& response);
 
 /// Whether Content-Range is exactly these bytes of a file of `size`.

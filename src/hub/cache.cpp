@@ -46,7 +46,7 @@ Status put_in_place(const std::string& from, const std::string& to) {
   return system_error("name the file", to, number);
 }
 
-/// A hard link where possible, else a copy: for a snapshot on a file system without symbolic links.
+/// A hard link if possible, else a copy: for a snapshot on a file system without symbolic links.
 Status copy_blob(const std::string& blob, const std::string& path) {
   const std::string copy = temporary(path);
   std::error_code failed;

@@ -17,8 +17,8 @@
 
 namespace ft::hub {
 
-/// A folder in a repository's that other programs do not read: for each commit that a pull has begun and not
-/// ended, a file with REVISION or REVISION:QUANT, as they were asked for.
+/// A folder in a repository's that other programs do not read: for each commit whose pull has begun and not
+/// ended, a file with REVISION or REVISION:QUANT as the user gave them.
 inline constexpr const char* kPullNotes = ".foretoken";
 
 /// A lock that ends with the object or the process. It only saves work: correctness never depends on it.
@@ -44,7 +44,7 @@ class HubCache {
   std::string snapshot(const Repository& repository, const std::string& commit) const;
   std::string lock_path(const Repository& repository, const std::string& etag) const;
 
-  /// The commit that is here for the revision, if its snapshot exists.
+  /// The local commit of the revision, if its snapshot exists.
   std::optional<std::string> commit_here(const Repository& repository) const;
   /// Whether the snapshot has this file with its size, as a link or as a regular file.
   bool has_file(const Repository& repository, const std::string& commit, const RemoteFile& file) const;
@@ -60,13 +60,13 @@ class HubCache {
   /// incomplete when offline. A shorter list would be wrong, because online it counts as the repository's.
   Status settle_tree(const Repository& repository, const std::string& commit,
                      const std::vector<RemoteFile>& files) const;
-  /// Remembers which revision a pull asked for, until its end.
+  /// Records the revision that a pull asked for, until the pull ends.
   Status note_pull(const Repository& repository, const std::string& commit) const;
   void forget_pulls(const Repository& repository) const;
   /// Does nothing for a revision that is a commit, or a ref that has this commit already.
   Status write_ref(const Repository& repository, const std::string& commit) const;
 
-  /// Bytes free for a person on the volume of the cache, also if the folder does not exist yet; -1: unknown.
+  /// Bytes that unprivileged users may use on the cache's volume, even without the folder; -1: unknown.
   std::int64_t free_bytes() const;
 
  private:

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr const char* kTexts[] = {"*.json", "*.py",    "tokenizer.model", "*.tiktoken", "tiktoken.model",
                                   "*.txt",  "*.jsonl", "*.jinja",         "README.md"};
-/// Weights in formats that are not read here, whatever their size.
+/// Weights of any size in formats that are not read here.
 constexpr const char* kOtherWeights[] = {
     "*.bin", "*.pt",  "*.pth",         "*.ckpt", "*.onnx", "*.onnx_data", "*.msgpack", "*.h5",
     "*.ot",  "*.npz", "*.safetensors", "*.gguf", "*.pkl",  "*.llamafile", "*.tflite",  "*.mlmodel"};

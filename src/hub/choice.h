@@ -29,8 +29,8 @@ Result<FileChoice> choose_files(const std::vector<RemoteFile>& files, const Repo
                                 const std::vector<std::string>& include,
                                 const std::vector<std::string>& exclude);
 
-/// The files that config.json and the index in the folder `snapshot` name and `choice` lacks are added.
-/// Unreadable files add nothing.
+/// Adds the files that config.json and the index in the folder `snapshot` name and `choice` lacks. Unreadable
+/// files add nothing.
 void add_named_weights(const std::vector<RemoteFile>& files, const std::string& snapshot,
                        const std::vector<std::string>& exclude, FileChoice& choice);
 

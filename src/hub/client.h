@@ -25,9 +25,9 @@ inline constexpr int kMaxTries = 5;  // without a new byte
 class RetryPolicy {
  public:
   explicit RetryPolicy(const Pace& pace) : pace_(pace) {}
-  /// After progress.
+  /// Call it after progress.
   void reset() { tries_ = 0; }
-  /// How long the next wait() takes; negative: all tries are used up.
+  /// The length of the next wait(); negative: all tries are used up.
   double next_wait_s(const Outcome& outcome) const;
   /// False if all tries are used up.
   bool wait(const Outcome& outcome);
@@ -37,7 +37,7 @@ class RetryPolicy {
   int tries_ = 0;
 };
 
-/// Where the bytes of a file are.
+/// The address of a file's bytes.
 struct ResolvedUrl {
   std::string url;
   bool at_endpoint = false;  // the token may go there

@@ -59,7 +59,7 @@ int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
   return static_cast<Answer*>(self)->pace->cancelled() ? 1 : 0;
 }
 
-/// Temporary errors; the others need a person.
+/// Temporary errors; the user must act on the others.
 bool may_pass(CURLcode code) {
   return code != CURLE_PEER_FAILED_VERIFICATION && code != CURLE_SSL_CACERT_BADFILE &&
          code != CURLE_UNSUPPORTED_PROTOCOL && code != CURLE_URL_MALFORMAT &&

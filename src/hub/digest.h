@@ -14,7 +14,7 @@ namespace ft::hub {
 
 class Digest {
  public:
-  /// The hash whose name `etag` is: 64 hexadecimal digits are SHA-256, 40 are git's SHA-1.
+  /// The hash of this name: 64 hexadecimal digits are SHA-256, 40 are git's SHA-1.
   static Digest for_blob(std::string_view etag, std::int64_t size);
 
   void add(std::span<const std::byte> bytes) { hash_->add(bytes); }

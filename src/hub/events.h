@@ -27,9 +27,9 @@ class PullEvents {
   virtual void planned(const PullPlan&) {}
   virtual void progressed(const PullProgress&) {}
   virtual void published(const std::string& /*path*/, std::int64_t /*bytes*/, const std::string& /*etag*/) {}
-  /// A request is repeated after `wait_s`; path is empty for a question about the repository.
+  /// A request is repeated after `wait_s`; `path` is empty for a request about the repository.
   virtual void repeated(const std::string& /*path*/, const std::string& /*why*/, double /*wait_s*/) {}
-  /// A sentence for the person.
+  /// A sentence for the user.
   virtual void noted(const std::string& /*sentence*/) {}
 };
 

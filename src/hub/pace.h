@@ -1,4 +1,4 @@
-// Time and the wish to stop, handed in by the command line: hub/ reads no clock, and tests do not wait.
+// Time and the wish to stop, passed in by the command line: hub/ reads no clock, and tests do not wait.
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::array<char, 8> kMagic = {'f', 't', 'p', 'a', 'r', 't', '0', '1'};
 constexpr std::size_t kEtagBytes = 64;
-constexpr mode_t kMode = 0666;  // less the umask
+constexpr mode_t kMode = 0666;  // minus the umask
 
 /// Followed by one int64 a piece and the checksum of everything before it.
 struct Head {
@@ -157,7 +157,7 @@ Status PartialFile::restart(bool whole) {
   return reserve();
 }
 
-/// Takes the whole room now, so that a full disk is found before hours of fetching.
+/// Reserves all of the space now, so that a full disk is found before hours of fetching.
 Status PartialFile::reserve() {
   const auto end = size_ + 2 * static_cast<std::int64_t>(journal_bytes(pieces()));
   const int refused = reserve_space(file_, end);

@@ -20,11 +20,11 @@ namespace ft::hub {
 
 class PartialFile {
  public:
-  /// Opens or begins the file for the blob `path`. `piece_bytes` counts for a new file; an old one keeps its
-  /// own. Errors: kExhausted if the disk cannot hold it, kIo.
+  /// Opens or creates the file for the blob `path`. `piece_bytes` applies to a new file; an old one keeps its
+  /// size of pieces. Errors: kExhausted if the disk cannot hold it, kIo.
   static Result<std::unique_ptr<PartialFile>> open(const std::string& path, const std::string& etag,
                                                    std::int64_t size, std::int64_t piece_bytes);
-  /// How many bytes of the file an earlier run left, by its journal; nothing is made.
+  /// Bytes of the file that an earlier run left, according to its journal; creates nothing.
   static std::int64_t bytes_there(const std::string& path, const std::string& etag, std::int64_t size);
   ~PartialFile();
   PartialFile(const PartialFile&) = delete;

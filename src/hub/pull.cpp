@@ -82,7 +82,7 @@ class Pull {
     return plan_;
   }
 
-  /// Whether a licence must be accepted for the files, and whether this account has access.
+  /// Whether the files have a licence to accept, and whether this account has access.
   void look_at_gate() {
     const Result<std::string> gate = client_.gate(repository_);
     if (!gate.ok() || gate->empty() || files_.empty()) return;
@@ -176,7 +176,7 @@ class Pull {
     return absent ? -1 : static_cast<std::int64_t>(size);
   }
 
-  /// On the volume of the cache, before the first byte.
+  /// Checks the volume of the cache before the first byte.
   Status check_room() const {
     const std::int64_t free = cache_.free_bytes();
     const std::int64_t spare = spare_bytes(room_);

@@ -1,6 +1,6 @@
-// Brings a repository into the cache: commit, list, choice of files, room on the disk, small files, a look at
-// the configuration, weights, and the ref last. All files are of one commit. A pull that ends early leaves
-// nothing that another program takes for whole, and the next one continues it.
+// Brings a repository into the cache: commit, list, choice of files, disk space, small files, a check of the
+// configuration, weights, and the ref last. All files are of one commit. A pull that ends early leaves
+// nothing that another program takes for complete, and the next pull continues it.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ struct PullOptions {
   bool dry_run = false;  // only plan
   bool repair = false;   // check local files against their hashes, and fetch damaged ones again
   TransferOptions transfer;
-  /// Looks at the folder once the small files are there; its error ends the pull before the weights.
+  /// Examines the folder once the small files are there; its error ends the pull before the weights.
   std::function<Status(const std::string& snapshot)> examine;
 };
 

@@ -21,7 +21,7 @@ class RangeReader {
         repository_(repository),
         commit_(std::move(commit)) {}
 
-  /// Bytes [first, first + out.size()) of the file; it is asked again while bytes come.
+  /// Bytes [first, first + out.size()) of the file; it repeats the request as long as bytes arrive.
   Status read(const RemoteFile& file, std::int64_t first, std::span<char> out);
   std::int64_t fetched_bytes() const { return fetched_; }
 

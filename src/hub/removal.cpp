@@ -152,13 +152,13 @@ class Planner {
     }
     FT_TRY(add_model_uses(model_, gone_));
     if (mine == model_) return {};
-    for (const fs::path& file : entries_of(mine)) {  // a GGUF file: its neighbours stay
+    for (const fs::path& file : entries_of(mine)) {  // a GGUF file: its neighbours are kept
       if (file != model_) FT_TRY(add_model_uses(file, kept_));
     }
     return {};
   }
 
-  /// Whether a snapshot holds no other model than this GGUF file.
+  /// Whether this GGUF file is the only model of a snapshot.
   bool is_last_in(const fs::path& snapshot) const {
     return std::ranges::none_of(entries_of(snapshot), [&](const fs::path& file) {
       const std::string kind = file.extension().string();
@@ -183,7 +183,7 @@ class Planner {
     (void)add_model_uses(model_, gone_);
   }
 
-  /// The folder goes with everything in it.
+  /// Deletes the folder with everything in it.
   bool takes_all() const { return whole_ && plan_.others.empty(); }
 
   void look_at(const fs::path& blob) {
@@ -201,14 +201,14 @@ class Planner {
     ++plan_.files;
     if (const auto stored = shared_blob_of(plan_.cache, blob.string())) {
       stored_[*stored].insert(blob.lexically_normal().string());
-    } else if (!fs::is_symlink(blob, failed)) {  // else a person keeps it elsewhere: only the link goes
+    } else if (!fs::is_symlink(blob, failed)) {  // else the user keeps it elsewhere: only the link is deleted
       plan_.bytes += bytes_on_disk(facts);
     }
     // For a folder that is a link to another disk only the link is deleted, so its contents are listed.
     if (!takes_all() || fs::is_symlink(repository_, failed)) plan_.paths.push_back(blob.string());
   }
 
-  /// Files that only these links use go too.
+  /// Files that only these links use are deleted too.
   void count_stored() {
     for (const auto& [stored, links] : stored_) {
       plan_.stored.push_back(stored);

@@ -175,7 +175,7 @@ class Scanner {
     return refs;
   }
 
-  /// By its first ref; without one, by the revision that an unfinished pull asked for; else by its commit.
+  /// By its first ref; without a ref, by the revision of an unfinished pull; otherwise by its commit.
   void name_snapshot(const Refs& refs, FoundModel& model) {
     const fs::path snapshot(model.directory), repository(model.root);
     const std::string commit = snapshot.filename().string(), id = model.name;
@@ -224,7 +224,7 @@ class Scanner {
     return std::ranges::any_of(found, [](const fs::path& path) { return path.extension() == ".incomplete"; });
   }
 
-  /// Each folder once, whichever way it was reached.
+  /// Each folder once, on whichever path it was reached.
   bool is_new(const std::string& path) {
     struct stat facts{};
     return ::stat(path.c_str(), &facts) == 0 && known_.insert({facts.st_dev, facts.st_ino}).second;
@@ -289,7 +289,7 @@ class Scanner {
       add_folder({name_below(root, folder), "folder", folder.string(), "", folder.string()}, scan_.models);
     if (depth >= kMaxScanDepth) return;
     for (const fs::path& inner : folders(folder.string())) {
-      // Next to a GGUF file they hold its drafters.
+      // Next to a GGUF file, these folders hold its drafters.
       const bool drafter = files && std::ranges::count(kDrafterFolders, inner.filename().string()) > 0;
       if (!drafter) descend(root, inner, device, depth + 1);
     }

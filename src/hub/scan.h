@@ -22,7 +22,7 @@ struct FoundModel {
   std::string root;                    // the folder to delete for it; empty: another program's
   bool partial = false;                // a download of it is unfinished
   std::vector<std::string> also = {};  // other names of a cache's snapshot: by its commit, by its other refs
-  std::int64_t kept_bytes = -1;        // bytes present of an unfinished pull; -1: not a pull
+  std::int64_t kept_bytes = -1;        // present bytes of an unfinished pull; -1: not a pull
 };
 
 struct ScanPlaces {
@@ -36,7 +36,7 @@ struct ScanPlaces {
 inline constexpr int kMaxScanDepth = 4;
 inline constexpr int kMaxScanEntries = 20'000;
 
-/// The usual places, by the variables of these programs. `extra` are folders of the person.
+/// The usual places, by the variables of these programs. `extra` are folders of the user.
 ScanPlaces usual_places(const HubSettings& settings, const Variables& variables,
                         const std::vector<std::string>& extra);
 
@@ -47,8 +47,8 @@ struct Scan {
 /// `out_of_time` is asked for each folder.
 Scan scan_models(const ScanPlaces& places, const std::function<bool()>& out_of_time);
 
-/// Those that have the name `name`, or one that ends with "/name"; case is ignored unless one has it exactly.
-/// If there are none, the GGUF files of a repository of that name.
+/// The models with the name `name`, or a name that ends with "/name"; case is ignored unless one matches
+/// exactly. If there are none, the GGUF files of a repository of that name.
 std::vector<FoundModel> matching(const std::vector<FoundModel>& models, const std::string& name);
 
 ModelSummary summarise(const FoundModel& model);

@@ -109,7 +109,7 @@ class ScriptedConnection final : public Connection {
   }
 
   Result<ResponseHeader> range(const std::string& file, const HttpRequest& request, const BodySink& sink) {
-    if (request.first < 0) {  // a question that was redirected to a file
+    if (request.first < 0) {  // an API request that was redirected to a file
       ResponseHeader response{200, {}};
       if (!sink(response, file)) return Error{Code::kCancelled, "stopped"};
       return response;

@@ -1,5 +1,5 @@
-// How the hub is reached, from the variables that huggingface_hub reads, with its meaning
-// (huggingface_hub/constants.py). The command line hands the environment in; nothing here reads it.
+// How the hub is reached: the variables of huggingface_hub, with the same meaning
+// (huggingface_hub/constants.py). The command line passes the environment in; nothing here reads it.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ struct HubSettings {
   bool offline = false;                     // no request at all
   bool symlinks = true;                     // in snapshots; false: a copy of each file
   bool progress = true;
-  int silence_s = 10;  // a connection without a byte for this long is given up
+  int silence_s = 10;  // a connection without a byte for this long is closed
 };
 
 /// kInvalid if there is no folder for the cache, or the endpoint is neither https nor http on this machine.

@@ -14,10 +14,10 @@
 
 namespace ft::hub {
 
-/// The stored file that a repository's blob is a link to; nothing for a file of the repository's own.
+/// The stored file to which a repository's blob links; nullopt for a file of the repository itself.
 std::optional<std::string> shared_blob_of(const std::string& cache, const std::string& blob);
 
-/// The links that use a stored file; nothing if that is unknown.
+/// The links that use a stored file; nullopt if they are unknown.
 std::optional<std::set<std::string>> links_to_shared_blob(const std::string& cache,
                                                           const std::string& stored);
 

@@ -23,7 +23,7 @@ constexpr std::int64_t kFirstBytes = std::int64_t{1} << 16;   // most headers ar
 constexpr std::int64_t kPieceBytes = std::int64_t{16} << 20;  // of one request
 constexpr std::int64_t kGapBytes = std::int64_t{1} << 16;     // fetched rather than asked for apart
 
-/// A file that is written in places.
+/// A file that is written in separate places.
 class SparseFile {
  public:
   static Result<SparseFile> create(const std::string& path, std::int64_t size) {

@@ -1,7 +1,7 @@
-// A repository without its weights: a folder with the small files, and weight files that have their size,
-// their header and the ranges that were asked for. The rest of a weight file is a hole that takes no room and
-// reads as zeros, so the folder loads like any other. Complete files are checked by their hash. Errors: those
-// of HubClient and choose_files; kCorrupt for a weight file without a safetensors header; kIo for the folder.
+// A repository without its weights: a folder with the small files, and weight files with their size, their
+// header and the requested ranges. The rest of a weight file is a hole that takes no room and reads as zeros,
+// so the folder loads like any other. Complete files are checked by their hash. Errors: as HubClient and
+// choose_files; kCorrupt for a weight file without a safetensors header; kIo for the folder.
 #pragma once
 
 #include <functional>

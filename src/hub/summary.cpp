@@ -34,7 +34,7 @@ constexpr std::int64_t kInlineBytes = 4096;  // a small file may be inside of it
 /// Whether the file's bytes are on this disk: opening another one would fetch it from a cloud.
 bool is_local(const struct stat& facts) { return facts.st_size <= kInlineBytes || facts.st_blocks > 0; }
 
-/// The first `limit` bytes of a file that is on this disk; nothing for any other.
+/// The first `limit` bytes of a file that is on this disk; nothing for other files.
 std::optional<std::string> read_start(const std::string& path, std::size_t offset, std::size_t limit) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return std::nullopt;

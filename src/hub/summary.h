@@ -24,8 +24,8 @@ struct ModelSummary {
   std::string head_file;                   // the file with its tensors; empty: none
   std::string problem;                     // why it is not whole; empty: it is
   bool cloud = false;                      // some files are not on this disk
-  /// Changes when the configuration or the weights do. Made of the configuration, the headers, and the hash
-  /// that a cache names a file by; without one, of the file's time.
+  /// Changes when the configuration or the weights do. Computed from the configuration, the headers, and the
+  /// hash by which a cache names a file or, without one, the file's time.
   std::string identity;
 
   bool complete() const { return problem.empty(); }
@@ -34,8 +34,8 @@ struct ModelSummary {
 ModelSummary summarise_folder(const std::string& directory);
 /// A GGUF file, the first of its parts if it has several; only sizes and the first bytes are looked at.
 ModelSummary summarise_gguf(const std::string& path);
-/// The GGUF files of a folder without safetensors, of a model in several parts the first; sorted. No vision
-/// towers (mmproj*) and no heads (mtp-*).
+/// The GGUF files of a folder without safetensors, sorted; of a model in several parts, the first one. No
+/// vision towers (mmproj*) and no heads (mtp-*).
 std::vector<std::string> gguf_models(const std::string& folder);
 /// A model folder or a GGUF file.
 ModelSummary summarise_place(const std::string& path);

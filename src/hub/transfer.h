@@ -1,6 +1,6 @@
 // Fetches files of one commit into the cache: pieces over several connections, resumed where an earlier run
-// ended, checked by their hash, then published and linked into the snapshot. Another process that fetches the
-// same file is waited for. Owner: the caller; the calling thread reports progress, the workers fetch.
+// ended, checked by their hash, then published and linked into the snapshot. It waits for another process
+// that fetches the same file. Owner: the caller; the calling thread reports progress, the workers fetch.
 #pragma once
 
 #include <atomic>

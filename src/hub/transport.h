@@ -37,9 +37,9 @@ using BodySink = std::function<bool(const ResponseHeader&, std::string_view byte
 class Connection {
  public:
   virtual ~Connection() = default;
-  /// The header of the answer, after the whole body has gone to `sink`. Errors: kBusy for a failure that may
-  /// pass (reset, time out, short body), kIo for a lasting one (certificate, proxy), kCancelled after the
-  /// sink's false or a cancelled pace. The sentence names the host.
+  /// Returns the header of the answer, after the whole body has gone to `sink`. Errors: kBusy for a failure
+  /// that may pass (reset, timeout, short body), kIo for a lasting one (certificate, proxy), kCancelled after
+  /// the sink's false or a cancelled pace. The sentence names the host.
   virtual Result<ResponseHeader> send(const HttpRequest& request, const BodySink& sink) = 0;
 };
 

@@ -187,7 +187,7 @@ bool is_public_address(std::span<const std::uint8_t> address) {
   return within(address, kGivenOut6) && !any_of(address, kNotPublic6);
 }
 
-/// The system sends from the very address that it sends to if that one is its own.
+/// If the destination is one of its own addresses, the system sends from that same address.
 bool is_own_address(std::span<const std::uint8_t> address) {
   if (address.size() == 16 && any_of(address, kHolds4)) return is_own_address(address.last(4));
   sockaddr_storage to{}, from{};
@@ -203,7 +203,7 @@ bool is_own_address(std::span<const std::uint8_t> address) {
   auto* port = reinterpret_cast<std::uint8_t*>(&to) + offsetof(sockaddr_in, sin_port);  // the same in both
   port[1] = 9;
   const int socket = open_socket(to.ss_family, SOCK_DGRAM, 0);
-  if (socket < 0) return true;  // unknown: better not asked
+  if (socket < 0) return true;  // unknown: not contacted
   const bool routed = ::connect(socket, reinterpret_cast<const sockaddr*>(&to), size) == 0 &&
                       ::getsockname(socket, reinterpret_cast<sockaddr*>(&from), &size) == 0;
   ::close(socket);

@@ -49,7 +49,7 @@ BandwidthProbe::BandwidthProbe(int threads, Backend* backend)
 #endif
   data_ = data;
   auto fill = [data, all = bytes_](int worker,
-                                   int workers) {  // each its part: on several memory nodes it is near
+                                   int workers) {  // each its own part, near its core on several memory nodes
     const std::size_t bytes = all / static_cast<std::size_t>(workers);
     std::memset(static_cast<std::byte*>(data) + bytes * static_cast<std::size_t>(worker), 1, bytes);
   };

@@ -91,7 +91,7 @@ Status DecodeBench::tick() {
 SyntheticDrafter DecodeBench::drafting(std::vector<double> schedule, std::uint64_t seed) const {
   Drafter* const network = decoder_->network_drafter();
   SyntheticDrafter drafter(network, std::move(schedule), seed);
-  if (network != nullptr) drafter.set_number(network->number());  // its passes cost what the network's do
+  if (network != nullptr) drafter.set_number(network->number());  // its passes cost as much as the network's
   return drafter;
 }
 

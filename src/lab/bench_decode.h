@@ -51,7 +51,7 @@ struct DecodeFigures {
   std::vector<double> plain_per_second, limit_shares, prompt_per_second;
   /// By rows, in units of plain steps.
   std::array<std::vector<double>, DecodePlan::kRows + 1> round_cost, drafted_cost;
-  std::string network;                       // whose drafts those are; empty: the model has none
+  std::string network;                       // the network of these drafts; empty: the model has none
   std::vector<double> rejected_cost;         // cost of four rows whose drafts are all rejected
   std::vector<double> host_us, host_shares;  // time of a round outside the backend
   std::vector<ForcedResult> forced;

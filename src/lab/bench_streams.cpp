@@ -47,7 +47,7 @@ class StreamsBench {
  private:
   Status tick() { return progress_(++done_, pieces_) ? Status() : Error{Code::kCancelled, "stopped"}; }
 
-  /// One prompt for each stream, computed each for itself: answers then share no memory.
+  /// One prompt for each stream, each computed separately, so that answers share no memory.
   Status prompts() {
     const std::vector<std::int32_t> prompt =
         random_prompt(plan_.prompt_tokens, decoder_.model().facts.vocabulary, plan_.seed);

@@ -10,8 +10,8 @@ namespace ft {
 
 /// "linear 1024 -> 6144+2048+16+16", "logits 1024 -> 248320", "delta_rule 16x128x128", "norm".
 std::string instruction_label(const Instruction& instruction);
-/// Min bytes that one step reads and writes, as stored: weights and recurrent state (float32). Excludes keys
-/// and values (cache_bytes).
+/// Minimum bytes that one step reads and writes, as stored: weights and recurrent state (float32). Excludes
+/// keys and values (cache_bytes).
 std::int64_t instruction_bytes(const Instruction& instruction);
 /// Bytes of keys and values that a row reads at `context` positions in the backend's format; 0 without
 /// attention.

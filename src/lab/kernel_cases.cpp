@@ -188,7 +188,7 @@ void add_delta_rule(Program& program, const Shape& s, SynthPool& pool, Row in, R
   program.delta_rule(std::move(delta));
 }
 
-/// Choices from columns of the input, which are others in each copy.
+/// Choices from columns of the input, different ones in each copy.
 Row route(Program& program, const Shape& s, Row in, int copy) {
   const int spare = std::max(1, s.hidden - s.experts);
   const Row scores = program.append(Slice{in, copy * s.experts % spare, s.experts, {}});

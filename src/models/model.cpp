@@ -78,7 +78,7 @@ Result<Model> build_model(const std::string& name, const FamilyMatch& match, for
   return model;
 }
 
-/// Takes over what config.json of a grafted MTP head says.
+/// Applies the config.json of a grafted MTP head.
 Status add_head_config(const std::string& head_directory, format::ConfigFiles& files) {
   FT_ASSIGN(const format::JsonDocument patch,
             format::read_json_object((std::filesystem::path(head_directory) / "config.json").string()));

@@ -6,7 +6,7 @@
 namespace ft {
 namespace {
 
-/// Two neighbours of a line of the table and the second one's share.
+/// Two neighbours in a line of the table, and the weight of the second one.
 struct Between {
   int low = 0, high = 0;
   float share = 0;

@@ -50,7 +50,7 @@ format::MatrixPointer rows_of_stored(const format::StoredMatrix& stored) {
       {stored.name, stored.dtype, {stored.rows, stored.cols}, {stored.data, bytes}, ""});
 }
 
-/// The rows of a matrix that its file holds in another form.
+/// The rows of a matrix that the file holds in another form.
 class MadeRows final : public RowSource {
  public:
   explicit MadeRows(const format::StoredMatrix& stored)

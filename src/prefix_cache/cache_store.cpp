@@ -148,7 +148,7 @@ Result<std::shared_ptr<CacheBytes>> DiskStore::take(int fd) {
   auto bytes = std::make_shared<DiskBytes>(fd, info.st_size);
   if (!known) return cache_error("look at", number);
   if (!S_ISREG(info.st_mode)) return damaged("it is not a regular file");
-  // This data decides answers, so only this user and root may have written it.
+  // This data decides answers, so it must have been written by this user or root.
   if (info.st_uid != ::geteuid() && info.st_uid != 0) return damaged("it belongs to another user");
   return std::shared_ptr<CacheBytes>(std::move(bytes));
 }

@@ -31,7 +31,7 @@ std::string name_of(std::span<const std::int32_t> tokens, bool drafts) {
   return fingerprint(bytes) + (drafts ? "d" : "") + std::string(kEnding);
 }
 
-/// True if this folder gives such names; other files belong to others.
+/// True for names that this folder gives; files with other names are left alone.
 bool is_ours(std::string_view name, std::string_view ending) {
   if (!name.ends_with(ending)) return false;
   name.remove_suffix(ending.size());
@@ -138,7 +138,7 @@ Status CacheTier::read_heads() {
     if (is_ours(name, kEnding)) found.emplace_back(entry->last_write_time(gone), name);
     if (is_ours(name, RowGroup::kEnding)) rows.push_back(name);
     if (!name.ends_with(kPart)) continue;
-    // It is from a process that was killed, because this process has the lock.
+    // The file is from a process that was killed, because this process has the lock.
     const auto whole = std::string_view(name).substr(0, name.size() - kPart.size());
     if (is_ours(whole, kEnding) || is_ours(whole, RowGroup::kEnding)) fs::remove(entry->path(), gone);
   }
@@ -221,9 +221,9 @@ std::int64_t CacheTier::size_of(const Snapshot& snapshot, std::size_t tokens) co
          (snapshot.draft ? blocks(snapshot.draft->blocks()) * room.draft_block_bytes : 0);
 }
 
-/// True if the writer can take one more; the mutex must be held. A snapshot that waits cannot leave memory,
-/// so those that wait may take half of the cache: the oldest of them make room, since a conversation's newest
-/// snapshot serves best.
+/// True if the writer can take one more; the mutex must be held. A waiting snapshot cannot leave memory, so
+/// waiting snapshots may take half of the cache. The oldest of them make room, since a conversation's newest
+/// snapshot is the most useful one.
 bool CacheTier::takes(const std::string& name, std::int64_t bytes) {
   if (stopping_ || bytes > options_.limit_bytes || steady_ns() < rest_until_ns_) return false;
   if (writing_ == name) return false;
@@ -337,7 +337,7 @@ std::optional<CacheTier::Match> CacheTier::find(std::span<const std::int32_t> pr
 bool CacheTier::worth(const File& file, std::int64_t tokens, double row_ms, double max_ms) {
   const double ms = static_cast<double>(file.bytes + rows_.bytes_of(file.shared)) * byte_ms_;
   if (ms <= max_ms && (row_ms <= 0 || ms <= static_cast<double>(tokens) * row_ms)) return true;
-  byte_ms_ *= 0.95;  // one slow moment of the disk must not count for ever
+  byte_ms_ *= 0.95;  // one slow moment of the disk must not have an effect for ever
   return false;
 }
 
@@ -359,7 +359,7 @@ Result<Snapshot> CacheTier::load(const Match& match) {
   return snapshot;
 }
 
-/// `bytes`: number of bytes read from the files. `bad_rows`: the shared file that is to blame for an error.
+/// `bytes`: number of bytes read from the files. `bad_rows`: the shared file that caused an error.
 Result<Snapshot> CacheTier::read(const Match& match, std::int64_t& bytes, std::string& bad_rows) {
   const std::int64_t deadline = steady_ns() + static_cast<std::int64_t>(match.max_ms * 1e6);
   FT_ASSIGN(CacheFileReader file, CacheFileReader::open(*store_, match.name, identity_));

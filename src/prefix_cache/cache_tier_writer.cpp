@@ -50,7 +50,7 @@ void CacheTier::let_go(std::int64_t bytes) {
   changed_.notify_all();
 }
 
-/// All of them, or those that belong to this owner alone. The mutex must be held.
+/// Drops all of them, or those that belong to this owner alone. The mutex must be held.
 void CacheTier::give_up_waiting(std::optional<std::uint64_t> owner) {
   for (Offered& offered : waiting_) {
     if (owner) offered.owners.remove(*owner);

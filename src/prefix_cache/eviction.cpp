@@ -1,7 +1,7 @@
 // Chooses the snapshot that leaves the prefix cache. A conversation has many: the longest one serves its next
-// turn, those where others part from it serve their prompts, and the rest only a prompt that is edited after
-// them. Among the rest, snapshots close to their neighbours go first; whole conversations go in order of
-// last use.
+// turn, the ones where other conversations diverge serve their prompts, and the rest only a prompt that is
+// edited after them. Among the rest, snapshots close to their neighbours go first; whole conversations go in
+// order of last use.
 #include <algorithm>
 
 #include "prefix_cache/prefix_cache.h"
@@ -9,12 +9,12 @@
 namespace ft {
 namespace {
 
-constexpr int kLooked = 96;  // of the least recently used snapshots, for one that is crowded
+constexpr int kLooked = 96;  // of the least recently used snapshots are examined
 constexpr int kNewest = 2;   // snapshots that are never thinned
-constexpr int kHops = 512;   // blocks to a neighbour; one that is further away is none
-constexpr int kIdle = 32;    // lookups after which a conversation that none has continued counts as ended
+constexpr int kHops = 512;   // maximum blocks to a neighbour
+constexpr int kIdle = 32;    // lookups after which a conversation without a continuation counts as ended
 constexpr double kLittle = 1.0 / 16, kMuch = 0.5;  // of a prompt, computed again
-constexpr std::int64_t kRarely = 8;                // turns that go on for each edit far back
+constexpr std::int64_t kRarely = 8;                // turns that continue for each edit far back
 constexpr std::int64_t kNone = -1;
 
 std::size_t same(std::span<const std::int32_t> a, std::span<const std::int32_t> b) {
@@ -41,12 +41,12 @@ void PrefixCache::evict(Entries::iterator entry) {
   ++counts_.evicted;
 }
 
-/// Makes room by one snapshot for another one. False if all are being written, because their memory would not
-/// become free, or if one within a prompt would displace the end of a conversation that may go on.
+/// Evicts one snapshot for another one. False if all are being written, because their memory would not become
+/// free, or if a snapshot within a prompt would displace the end of a conversation that may continue.
 bool PrefixCache::evict_one(Place for_place) {
   const Crowded crowded = most_crowded();
   const bool spare = crowded.entry != entries_.end();
-  if (blocks_over()) {  // which thinning hardly frees
+  if (blocks_over()) {  // thinning hardly frees blocks
     const auto holder = holder_of_blocks();
     if (holder != entries_.end()) return evict(holder), true;
   }
@@ -70,7 +70,7 @@ bool PrefixCache::evict_one(Place for_place) {
   return evict(oldest), true;
 }
 
-/// The least recently used snapshot with private blocks, not counting the one that each copies; end(): none.
+/// The least recently used snapshot with private blocks besides the one that each copies; end(): none.
 PrefixCache::Entries::iterator PrefixCache::holder_of_blocks() {
   for (auto at = entries_.end(); at != entries_.begin();) {
     --at;
@@ -83,7 +83,7 @@ PrefixCache::Entries::iterator PrefixCache::holder_of_blocks() {
   return entries_.end();
 }
 
-/// The snapshot that is missed least; end() if none has neighbours on both sides.
+/// The snapshot whose loss costs least; end() if none has neighbours on both sides.
 PrefixCache::Crowded PrefixCache::most_crowded() {
   Crowded best{entries_.end(), 2};
   const int last = std::max(0, static_cast<int>(entries_.size()) - kNewest);
@@ -104,14 +104,14 @@ PrefixCache::Crowded PrefixCache::most_crowded() {
 }
 
 /// The end of an answer that the next prompt did not continue: clients leave out reasoning, and write the
-/// rest in their own words. Its prompt has been passed since.
+/// rest in their own words. A later prompt has passed through its prompt since.
 bool PrefixCache::passed_by(const Entry& answer) {
   if (answer.place != Place::kAnswer) return false;
   const Entry* prompt = before(answer).entry;
   return prompt != nullptr && prompt->passed > answer.passed;
 }
 
-/// The longest snapshot of a beginning of the entry's tokens.
+/// The longest snapshot of a prefix of the entry's tokens.
 PrefixCache::Before PrefixCache::before(const Entry& entry) {
   std::vector<std::int32_t> after = entry.tail;  // tokens of the path from `node` on
   int hops = 0;
@@ -131,8 +131,8 @@ PrefixCache::Before PrefixCache::before(const Entry& entry) {
 }
 
 /// The end of the shortest snapshot that continues the entry's tokens. The end of an answer does not count
-/// for snapshots before it: prompts part from answers. kNone if there is none, or if sequences part after
-/// the entry before such an end: then it serves both.
+/// for snapshots before it, because prompts diverge from answers. kNone if there is none, or if sequences
+/// diverge after the entry before such an end: then the entry serves both.
 std::int64_t PrefixCache::end_after(const Entry& entry) {
   std::span<const std::int32_t> rest = entry.tail;
   const Node* node = entry.node;

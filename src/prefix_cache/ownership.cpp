@@ -20,7 +20,7 @@ bool PrefixCache::own(Entries::iterator entry, const OwnerSet& owners) {
   return added;
 }
 
-/// False if it was not the owner's.
+/// False if it did not belong to the owner.
 bool PrefixCache::disown(Entry& entry, std::uint64_t owner) {
   if (!entry.owners.remove(owner)) return false;
   ledger_.evicted(owner);
@@ -28,7 +28,7 @@ bool PrefixCache::disown(Entry& entry, std::uint64_t owner) {
   return true;
 }
 
-/// Only callers with a key see less than all.
+/// Only callers with a key see less than everything.
 void PrefixCache::count_owned(Node* node, std::uint64_t owner, int more) const {
   if (share_ != CacheShare::kSpeed || owner == 0) return;
   for (; node != nullptr; node = node->parent) {
@@ -39,8 +39,8 @@ void PrefixCache::count_owned(Node* node, std::uint64_t owner, int more) const {
   }
 }
 
-/// Makes the user an owner of the snapshots that its own prompt would have left on the way to the hit's
-/// end if no other key's had existed. So a later prompt does not show that they did.
+/// Makes the user an owner of the snapshots that its own prompt would have left up to the hit's end without
+/// any other key's snapshots. So a later prompt does not show that they existed.
 void PrefixCache::claim(std::span<const std::int32_t> prompt, const Found& found, const CacheUser& user) {
   if (user.sees_all || share_ != CacheShare::kSpeed) return;
   const std::int64_t length = found.hit.length;
@@ -64,7 +64,7 @@ void PrefixCache::claim(std::span<const std::int32_t> prompt, const Found& found
 
 void PrefixCache::clear(std::uint64_t owner) {
   for (CacheTier* tier : tiers_) tier->clear(owner);
-  for (const bool unowned : {false, true}) {  // the second time, those that only unowned prompts continue
+  for (const bool unowned : {false, true}) {  // the second pass: snapshots that only unowned prompts continue
     for (auto entry = entries_.begin(); entry != entries_.end();) {
       const auto next = std::next(entry);
       const bool was = disown(*entry, owner);

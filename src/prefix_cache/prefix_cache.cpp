@@ -118,7 +118,7 @@ void PrefixCache::use(Entries::iterator entry) {
   for (CacheTier* tier : tiers_) tier->used(entry->file);
 }
 
-/// The snapshot that ends where the offer's tokens end, if it is here; it then counts as used.
+/// The snapshot that ends where the offer's tokens end, if there is one; it then counts as used.
 PrefixCache::Entries::iterator PrefixCache::known(const Offer& offer) {
   const std::span<const std::int32_t> tokens = offer.tokens;
   const auto high = static_cast<std::int64_t>(tokens.size());
@@ -177,7 +177,7 @@ bool PrefixCache::put(const Offer& offer, const std::function<Result<Snapshot>()
   return true;
 }
 
-/// Tiers keep what somebody owns, if it does not lie within a prompt.
+/// Tiers keep snapshots with an owner, unless they lie within a prompt.
 void PrefixCache::to_tiers(Entry& entry, const Offer& offer) {
   if (offer.place == Place::kWithin || entry.owners.empty()) return;
   for (CacheTier* tier : tiers_) {

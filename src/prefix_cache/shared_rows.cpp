@@ -91,7 +91,7 @@ SharedRows::Known SharedRows::hold(const RowGroup& group, const std::string& ide
     const std::lock_guard lock(mutex_);
     const auto at = files_.find(group.name);
     if (at == files_.end()) return Known::kAbsent;
-    ++at->second.needed;  // it stays while it is looked at
+    ++at->second.needed;  // it is kept while it is read
     if (at->second.compared) return Known::kHeld;
   }
   const Result<CacheFileReader> file = open_rows(store_, group, identity, kNoDeadline);

@@ -31,7 +31,7 @@ std::string weight_text(const Weight& weight) {
   return fmt::format("{} {}x{} {}", weight.name, weight.rows, weight.cols, format);
 }
 
-/// "r5[64], r6[8] = r4[64], q_proj 64x64 bf16, gated".
+/// For example "r5[64], r6[8] = r4[64], q_proj 64x64 bf16, gated".
 class Text final : public Describer {
  public:
   void reads(Row row, int, Granularity) override { join(inputs_, fmt::format("r{}[{}]", row.id, row.width)); }

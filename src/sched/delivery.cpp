@@ -1,5 +1,5 @@
-// The scheduler's deliveries to a request's reader and the counters: scored tokens of the prompt, tokens and
-// pieces of the answer, its end.
+// Delivery to a request's reader and to the counters: scored tokens of the prompt, tokens and pieces of the
+// answer, and its end.
 #include <algorithm>
 
 #include "sched/scheduler.h"
@@ -68,7 +68,7 @@ void Scheduler::post_pieces(Job& job, std::vector<AnswerEvent> pieces) {
 
 void Scheduler::end_unstarted(Job& job, Finish finish, Error error) { end(job, finish, std::move(error)); }
 
-/// The only place that ends requests, whether they had a slot, were refused one or never came to one.
+/// The only place that ends requests, whether they had a slot, were refused one or never reached one.
 void Scheduler::end(Job& job, Finish finish, Error error) {
   Event event;
   event.kind = Event::Kind::kEnd;

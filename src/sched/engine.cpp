@@ -240,7 +240,7 @@ bool Engine::wait_for_work() {
   return true;
 }
 
-/// Ends the queued requests whose callers left, or all queued requests.
+/// Ends the queued requests whose callers have left, or all queued requests.
 void Engine::end_waiting(bool all) {
   std::vector<std::unique_ptr<Job>> gone;
   {

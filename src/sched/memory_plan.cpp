@@ -57,7 +57,7 @@ struct Division {
     const std::int64_t cache = ask.cache_bytes >= 0 ? ask.cache_bytes : figures.cache(prompts, context);
     return needed(slots, context) + cache <= limit;
   }
-  /// The longest context that leaves room for a cache of two prompts, or of one where that is less than
+  /// The longest context that leaves room for a cache of two prompts, or of one if that context is less than
   /// kRoomyContext; kMinContext if none fits.
   std::int64_t context(int slots) const {
     const std::int64_t two = longest(slots, 2);
@@ -111,7 +111,7 @@ MemoryPlan plan_memory_within(std::int64_t limit_bytes, const Backend& backend, 
   if (limit_bytes > 0) {
     Division division{figures, ask, own, plan.usable_bytes, true};
     const std::int64_t least = std::min(own, kMinContext);
-    // Weights from the page cache need what memory there is: nothing but the least is taken from them.
+    // Weights from the page cache need all memory that there is, so the plan takes only the minimum.
     const bool too_large = ask.weights_mapped && !division.fits(1, least, 0);
     division.weights_resident = !too_large;
     if (ask.slots == 0) plan.slots = too_large ? 1 : division.slots();

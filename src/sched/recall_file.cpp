@@ -84,7 +84,7 @@ void RecallFile::load(Decoder& decoder) {
   if (options_.path.empty() || drafter == nullptr || !std::filesystem::exists(options_.path, unknown)) return;
   const Result<MappedFile> file = MappedFile::open(options_.path);
   Status status = file.ok() ? Status() : Status(file.error());
-  // A file is smaller than the memory whose texts it holds; a larger one was written with a larger limit.
+  // A file is smaller than the memory of its texts; a larger one was written with a larger limit.
   const auto most = static_cast<std::size_t>(decoder.options().recall_bytes);
   if (status.ok() && file->bytes().size() > most) {
     status = Error{Code::kExhausted, fmt::format("it has {} bytes, and the memory {} (--lookup-memory-mb)",

@@ -66,7 +66,7 @@ void Scheduler::admit(std::unique_ptr<Job> job) {
   status_.cached_tokens += job->cached_tokens;
   status_.reused_tokens += job->reused_tokens;
   if (!job->prefilling() && job->cached_tokens < job->reused_tokens) {
-    // Another key's state serves the whole prompt: from here on the end is this one's too, as if computed.
+    // Another key's state serves the whole prompt: this key now owns the end too, as if it had computed it.
     if (keep(*job, PrefixCache::Place::kPrompt)) job->kept_tokens = job->reused_tokens - job->cached_tokens;
   }
   running_.push_back(std::move(job));
@@ -85,7 +85,7 @@ Status Scheduler::start(Job& job) {
   FT_ASSIGN(Answer answer, Answer::create(tokenizer_, format, options));
   FT_ASSIGN(std::unique_ptr<Constraint> constraint, AnswerConstraint::make(fields, tokenizer_, marks_));
   const Drafter* drafter = decoder_.drafter(fields.drafter);
-  PrefixCache::Found found;  // empty if each row of the prompt must be computed
+  PrefixCache::Found found;  // empty if all rows of the prompt must be computed
   if (!fields.score_prompt) {
     const bool drafts = drafter != nullptr && drafter->remembers();
     if (!fields.images.empty()) job.keys = content_keys(fields.prompt, fields.images);
@@ -342,8 +342,8 @@ CacheUser Scheduler::user_of(const Job& job, bool owns) const {
   return {fields.slot.owner, sees_all, first_step(), owns};
 }
 
-/// Keeps the slot's current state for prompts with the same prefix, with its owner or with none. False if
-/// it is kept already or cannot be.
+/// Keeps the slot's current state for prompts with the same prefix, with its owner or without one. False if
+/// it is already kept or cannot be kept.
 bool Scheduler::keep(Job& job, PrefixCache::Place place, bool owns) {
   const Slot& slot = *job.slot;
   if (!lost().empty()) return false;

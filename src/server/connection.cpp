@@ -40,7 +40,7 @@ constexpr std::size_t kFrameBytes = std::size_t{64} << 10;  // max bytes of a st
 /// Pause between two writes of a stream. A hundred writes per second look smooth, and each write takes a core
 /// from the decoder for as long as a small model's round. The first token and the end are never delayed.
 constexpr milliseconds kPace{10};
-constexpr milliseconds kGather{50};  // how often a whole answer's mailbox is emptied
+constexpr milliseconds kGather{50};  // between two reads of the mailbox of a whole answer
 
 class Connection {
  public:
@@ -159,8 +159,8 @@ Answer Connection::route(const HttpRequest& http_request) const {
 }
 
 /// GET runs at once; POST runs on the text lanes because rendering and encoding take time. Nothing is done
-/// for a client that has left while it waited for its lane. One that closed its sending side is asked first,
-/// then waits for its lane again.
+/// for a client that left while it waited for its lane. A client that closed its sending side is tested
+/// first, then waits for its lane again.
 awaitable<Answer> Connection::answer(const HttpRequest& http_request) {
   if (http_request.method != "POST") co_return route(http_request);
   const TextLanes::Lane lane =
@@ -261,7 +261,7 @@ awaitable<bool> Connection::decode(const Received& received, api::Exchange excha
                        for (Ticket& ticket : running.tickets) ticket.cancel();
                        wake->ring(true);
                      });
-  // Whichever ends first cancels the other: the answer or the connection watch.
+  // The answer and the connection watch: the one that ends first cancels the other.
   const auto first = streams ? co_await (contained(running, stream(received, running)) || watch(running))
                              : co_await (contained(running, gather(running)) || watch(running));
   registered.reset();
@@ -383,7 +383,7 @@ awaitable<bool> Connection::stream(const Received& received, Running& running) {
     }
     const milliseconds pause = half_closed_ ? std::min(longest_pause, SendAhead::kPause) : longest_pause;
     const bool rang = co_await running.wake->wait(pause);
-    // Tokens may come without a frame, as of a call that is written once it is whole.
+    // Tokens may come without a frame, for example for a call that is written once it is whole.
     const bool quiet = Clock::now() - written >= longest_pause;
     probe = !rang && !quiet;
     if (quiet) running.exchange.writer->keep_alive(frames);

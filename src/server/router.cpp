@@ -36,7 +36,7 @@ HttpResponse preflight_reply(const HttpRequest& http_request) {
   return reply;
 }
 
-/// The whole cache for an operator, else the part of the caller's key.
+/// The whole cache for an operator, otherwise the part of the caller's key.
 CacheReport cache_seen(const api::Caller& caller, const EngineClient& engine) {
   return caller.is_operator ? engine.cache() : engine.cache_of(caller.owner);
 }

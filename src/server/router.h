@@ -18,7 +18,7 @@ namespace ft::server {
 
 using Answer = std::variant<api::HttpResponse, api::Exchange>;
 
-/// The reply of an error in the client's dialect; status 0: the one that the error asks for.
+/// The reply of an error in the client's dialect; status 0: the status of the error.
 api::HttpResponse refusal(const HttpRequest& http_request, const Error& error, int status = 0);
 /// The reply, or the refusal of its error.
 api::HttpResponse settled(Result<api::HttpResponse> reply, const HttpRequest& http_request);
@@ -36,7 +36,7 @@ class Router {
         keys_(options.front_secret.empty() ? KeyRing(options.api_keys, options.admin_keys)
                                            : KeyRing::behind_front(options.front_secret)) {}
 
-  /// From now on only these keys are accepted; requests that were accepted go on.
+  /// From now on only these keys are accepted; requests that were accepted continue.
   void replace_keys(KeyRing keys) { keys_.replace(std::move(keys)); }
 
   /// Checks the request header before the body is read: host, origin, preflight, key, route, method, and

@@ -25,7 +25,7 @@ namespace ft::server {
 class SendAhead {
  public:
   using Milliseconds = std::chrono::milliseconds;
-  /// Every answer begins so, whatever its version and status.
+  /// The first bytes of every answer, whatever its version and status.
   static constexpr std::string_view kBytes = "HTTP/1.";
   static constexpr Milliseconds kPause{1000};  // between the first two; each further pause is twice as long
   static constexpr Milliseconds kLookAgain{
@@ -36,11 +36,11 @@ class SendAhead {
   bool any() const { return sent_ > 0; }
   /// Sends one more byte, if one is left. False if the client has left.
   bool next();
-  /// Sends a byte and gives the refusal time to come. False if the client has left.
+  /// Sends a byte and waits for a possible rejection. False if the client has left.
   boost::asio::awaitable<bool> client_reads();
   /// Returns when the client has left. `sends`: bytes are sent ahead meanwhile; otherwise the caller sends.
   boost::asio::awaitable<void> until_left(bool sends);
-  /// Sends the header of the answer from the first byte that is missing. False if the client has left.
+  /// Sends the rest of the answer's header, from the first byte that was not sent. False if the client left.
   template <typename Serializer>
   boost::asio::awaitable<bool> finish_header(auto& stream, Serializer& serializer);
 

@@ -20,7 +20,7 @@ bool continues(const HttpRequest& http_request, const api::ModelInfo* model_info
   return model_info != nullptr && http_request.path.starts_with("/v1/responses");
 }
 
-/// The fetching lane does all: a grammar there delays only requests that fetch.
+/// The fetching lane does all kinds of work: a grammar there delays only requests that fetch.
 void do_on(TextLanes::Lane lane, const std::function<void()>& work) {
   thread_local bool yields = false;
   if (lane != TextLanes::Lane::kShort && !std::exchange(yields, true)) yield_to_others();
@@ -53,7 +53,7 @@ net::awaitable<TextLanes::Lane> TextLanes::lane_of(const HttpRequest& http_reque
 }
 
 net::awaitable<void> TextLanes::run(Lane lane, std::function<void()> work) {
-  // A request may need more than one: its grammar first, its images then, with the grammar again.
+  // A request may need several lanes: first its grammar, then its images, with the grammar again.
   for (std::optional<Lane> next = lane; next;) next = co_await try_on(*next, work);
 }
 

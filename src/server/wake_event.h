@@ -22,7 +22,7 @@ class WakeEvent : public std::enable_shared_from_this<WakeEvent> {
 
   explicit WakeEvent(const boost::asio::any_io_executor& executor) : executor_(executor), timer_(executor) {}
 
-  /// `over`: no event will follow, so that rest() ends too.
+  /// `over`: no event will follow, so rest() ends too.
   void ring(bool over) {
     heard_ |= over ? kRung | kOver : kRung;
     if ((awaited_ & heard_) == 0 || posted_.exchange(true)) return;

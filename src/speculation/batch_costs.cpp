@@ -5,7 +5,7 @@
 namespace ft {
 namespace {
 
-constexpr int kFirst = 3;  // rounds of a range whose least counts: a first one may be late by chance
+constexpr int kFirst = 3;  // rounds of a range whose minimum counts: a first one may be late by chance
 
 }  // namespace
 
@@ -25,7 +25,7 @@ void BatchCosts::Range::take(double new_rows, double new_ratio) {
   if (seen <= kFirst) {
     ratio = seen == 1 ? new_ratio : std::min(ratio, new_ratio);
   } else {
-    constexpr double kLate = 3;  // a round that the machine held up says little
+    constexpr double kLate = 3;  // a round that the machine held up is weak evidence
     const double change = std::min(new_ratio, kLate * ratio) - ratio;
     ratio += change * (change < 0 ? kFaster : kSlower);
   }

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::array<double, 16> kThresholds = {0.02, 0.04, 0.06, 0.08, 0.1, 0.13, 0.17, 0.22,
                                                 0.28, 0.35, 0.42, 0.5,  0.6, 0.7,  0.8,  0.9};
-constexpr double kGain = 1.02;  // that drafts must bring: less is an error of the estimates
+constexpr double kGain = 1.02;  // minimum gain of drafts: a smaller one may be an error of the estimates
 
 struct Rule {
   double threshold = 1;

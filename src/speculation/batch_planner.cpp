@@ -13,13 +13,13 @@ void BatchPlanner::plan(const CostModel& costs, std::span<const BatchSlot> slots
   plan_probes(costs);
 }
 
-/// `hope`: plan_batch()'s.
+/// `hope`: see plan_batch().
 void BatchPlanner::plan_depths(const CostModel& costs, double hope) {
   plan_ = plan_batch(costs, slots_, read_, std::span(depths_).first(slots_.size()),
                      std::span(drafters_).first(slots_.size()), hope);
 }
 
-/// Only if drafts are likely to be right, so that costs alone rule them out.
+/// True only if drafts are likely to be right, so that costs alone rule them out.
 void BatchPlanner::plan_retry(const CostModel& costs) {
   constexpr double kLikely = 0.5, kHope = 0.5;
   shallow_ = 0;
@@ -32,7 +32,7 @@ void BatchPlanner::plan_retry(const CostModel& costs) {
   if (plan_.steps / usual.steps - plan_.tokens / usual.tokens > account_) plan_depths(costs, 1);
 }
 
-/// It could draft and is not planned to.
+/// The slot could draft and is not planned to.
 bool BatchPlanner::idles(std::size_t slot) const {
   return depths_[slot] == 0 && slots_[slot].any.drafter != nullptr && slots_[slot].fixed < 0;
 }

@@ -1,6 +1,6 @@
 // Text after a block: the rows that a block drafter leaves unused hold tokens that lookup finds after its
 // drafts, if their expected gain exceeds the cost of the rows. The host must know the drafts first, so it
-// waits for a device; it does so only where lookup found the text at hand before.
+// waits for a device; it does so only if lookup had found the current text earlier.
 #include <algorithm>
 
 #include "drafters/guarded.h"
@@ -11,7 +11,7 @@ namespace ft {
 /// Rows for text after the entry's drafts: 0 unless a block drafts and text was offered.
 int Round::room_after(const Entry& entry) {
   const DraftSlot& draft = entry.draft;
-  constexpr double kHopeful = 0.1;  // chance that the text counts at all
+  constexpr double kHopeful = 0.1;  // chance that the text is reached
   const bool block = entry.drafter() != nullptr && entry.source->draft_cost(2) == 1;
   if (!block || entry.slot->policy.reached() < kHopeful) return 0;
   const auto offering = std::span(entry.offering).first(entry.offer_count);
@@ -22,7 +22,7 @@ int Round::room_after(const Entry& entry) {
   return found ? std::max(0, most - draft.depth) : 0;
 }
 
-/// The round as the entry's neighbours and all draft steps make it.
+/// The round with the entry's neighbours and all draft steps.
 RoundSoFar Round::others_of(const Entry& entry) const {
   RoundSoFar others;
   others.slots = static_cast<int>(active_);

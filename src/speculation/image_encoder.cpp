@@ -91,7 +91,7 @@ void ImageEncoder::encode(const images::Picture& picture, RowStore& out, std::in
   FT_ASSERT(picture.pixels.size.pixels() <= max_pixels_);
   write_patches(picture);
   run(*tower_, *tower_state_, *patches_, *hidden_, patches, 0);
-  // The patches of a token are neighbours, so their rows side by side are the memory as it is.
+  // The patches of a token are neighbours, so their rows are already side by side in memory.
   std::vector<float> rows(static_cast<std::size_t>(patches) * static_cast<std::size_t>(model_.width));
   hidden_->read(0, rows);
   joined_->write(0, rows);

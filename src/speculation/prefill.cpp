@@ -49,14 +49,14 @@ Status Round::prefill(Slot& slot, int rows) {
   return {};
 }
 
-/// Shows committed rows to the slot's drafter; one that fails is not asked again, the answer does without.
+/// Shows committed rows to the slot's drafter; after a failure, the answer continues without it.
 void Round::observe(Slot& slot, std::span<const std::int32_t> tokens, bool prompt) {
   if (slot.drafter == nullptr) return;
   const Status seen = guarded([&] { return slot.drafter->observe(slot.id, tokens, prompt); });
   if (!seen.ok()) drop_drafter(slot, *slot.drafter);
 }
 
-/// A drafter that failed for this slot is not asked again; others that it has stay.
+/// A drafter that failed for this slot is not asked again; the slot's other drafters are kept.
 void Round::drop_drafter(Slot& slot, Drafter& failed) {
   slot.drafter_failed = true;
   if (&failed != slot.drafter && slot.drafter->drop_member(slot.id, failed)) return;
@@ -64,7 +64,7 @@ void Round::drop_drafter(Slot& slot, Drafter& failed) {
   slot.drafter = nullptr;
 }
 
-/// The next `rows` rows of the step are the slot's, from its timeline's end on: where a drafter finds them.
+/// Marks the next `rows` rows of the step as the slot's, from its timeline's end on, for its drafter.
 void Round::capture_rows(const Slot& slot, int rows) {
   if (ring_ == nullptr) return;
   const bool read = slot.drafter != nullptr && slot.drafter->reads_rows();

@@ -25,7 +25,7 @@ RoundShape Round::run(std::span<Slot* const> slots, const CostModel& costs, bool
       emitted += keep;
     }
     if (together_) batch_.ended(costs, shape_.rows, shape_.draft_steps, emitted);
-  } catch (...) {  // the backend failed under us: these slots are lost, the caller says so
+  } catch (...) {  // the backend failed: these slots are lost, and the caller reports it
     for (std::size_t i = 0; i < active_; ++i) abandon(entries_[i]);
     throw;
   }

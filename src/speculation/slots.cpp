@@ -10,7 +10,7 @@ namespace ft {
 
 namespace {
 
-/// Tokens that the model's files say it never writes.
+/// Tokens that the model's files forbid.
 void suppress(std::span<const int> tokens, std::vector<LogitBias>& bias) {
   if (tokens.empty()) return;
   std::erase_if(bias,
@@ -79,7 +79,7 @@ Status Slots::open_drafter(Slot& slot, const PrefixHit& hit) {
   return {};
 }
 
-/// Gives the slot its images, which must be where its tokens say.
+/// Gives the slot its images, which must be at the positions of their tokens.
 Status Slots::take_images(Slot& slot, std::span<const PromptImage> images) const {
   if (images.empty()) return {};
   if (assembly_.encoder() == nullptr) return Error{Code::kUnsupported, assembly_.images_problem()};

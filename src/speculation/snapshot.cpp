@@ -1,5 +1,5 @@
 // The room for snapshots, and snapshots as bytes: the target's timeline, the number + 1 of the drafter that
-// remembers or 0, its memory.
+// has a memory, or 0, and that memory.
 #include "speculation/snapshot.h"
 
 #include <algorithm>
@@ -13,8 +13,8 @@ namespace {
 
 constexpr Timeline::Rows kTargetRows{"target"};
 
-/// In the machine's memory: as many snapshots as the bytes pay for, each with one private block, and as many
-/// blocks. Memory is taken at the first use, and the cache keeps within the bytes.
+/// In the machine's memory: the number of snapshots that fit into the bytes, each with one private block, and
+/// as many blocks. Memory is taken at the first use, and the cache keeps within the bytes.
 void count_room(const DecoderOptions& options, int blocks_each, SnapshotRoom& room) {
   const std::int64_t block = std::max<std::int64_t>(1, room.block_bytes + room.draft_block_bytes);
   room.snapshots = static_cast<int>(std::min<std::int64_t>(
@@ -23,8 +23,8 @@ void count_room(const DecoderOptions& options, int blocks_each, SnapshotRoom& ro
   room.blocks = static_cast<int>(std::min(useful, options.cache_bytes / block));
 }
 
-/// On a device, where all of it is allocated: snapshots and blocks that take no more than the bytes together.
-/// Snapshots get what two prompts of the whole context leave, at most half of all.
+/// On a device, where all memory is allocated: snapshots and blocks that together take no more than the
+/// bytes. Snapshots get the room beyond two prompts of the whole context, at most half of all.
 void divide_room(const DecoderOptions& options, int blocks_each, SnapshotRoom& room) {
   constexpr std::int64_t kFewSnapshots = 8;
   const std::int64_t bytes = options.cache_bytes;

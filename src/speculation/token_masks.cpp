@@ -33,8 +33,8 @@ void Round::keep_allowed(Entry& entry) {
   }
 }
 
-/// The masks of the entry's rows. A draft before a row without one is not counted; without a mask for the
-/// next token the answer ends with the reason.
+/// The masks of the entry's rows. A draft before a row without a mask is not counted; if the next token has
+/// no mask, the answer ends with the reason.
 void Round::add_masks(Entry& entry) {
   DraftSlot& draft = entry.draft;
   if (draft.constraint == nullptr) return;

@@ -183,7 +183,7 @@ Json special_tokens(const Json& config) {
 
 using Preparation = void (*)(Json& context);
 
-/// What a template needs beyond prepared(); null: nothing.
+/// The changes that a template needs beyond prepared(); null: none.
 Preparation preparation_of(std::string_view source) {
   if (is_harmony_template(source)) return prepare_harmony;
   if (is_granite_template(source))
@@ -234,7 +234,7 @@ ft_text_limits raw_of(const TemplateLimits& limits) {
           limits.work, limits.memory_bytes};
 }
 
-/// The limits of a rendering that is not heavy work, of `size` bytes of variables.
+/// The limits of a rendering that is not heavy work, with `size` bytes of variables.
 TemplateLimits brief(TemplateLimits limits, size_t size) {
   constexpr uint64_t kFuelPerByte = 8;
   limits.fuel = std::min(limits.fuel, kBriefRendering.fuel + kFuelPerByte * size);

@@ -30,7 +30,7 @@ std::string letters(In in) {
 
 }  // namespace
 
-/// What names must match by propertyNames, one for each alternative: an end of a terminal.
+/// The conditions of propertyNames on names, one for each alternative: the end of a terminal.
 std::vector<std::string> SchemaLark::name_conditions(int id, const Names& names) {
   if (id == SchemaGraph::kAnything) return {""};
   if (never(id)) return {};
@@ -90,8 +90,8 @@ std::string SchemaLark::other_entry(const SchemaShape& shape, const Names& names
   return all.empty() ? all : rule(all);
 }
 
-/// Letters of a name that has to differ from another one. Without a bound, a model that wants the same name
-/// again continues inside the name, because its end is forbidden.
+/// Letters that make a name differ from another one. Without a bound, a model that wants the same name again
+/// continues inside the name, because its end is forbidden.
 const std::string kRest = "(?s:.{0,47})";
 
 /// `count` entries whose names differ. Two names differ in a bit of the first or last letter; of more, the
@@ -122,7 +122,7 @@ std::string SchemaLark::distinct(const SchemaShape& shape, const Names& names, u
   return all;
 }
 
-/// From `least` to `most` entries of other names; `first`: nothing comes before them.
+/// From `least` to `most` entries of other names; `first`: no entry comes before them.
 std::string SchemaLark::others(const SchemaShape& shape, const Names& names, uint64_t least, uint64_t most,
                                bool first, std::string_view comma) {
   const std::string entry = names.others && most > 0 ? other_entry(shape, names, {}) : std::string();
@@ -151,7 +151,7 @@ std::string SchemaLark::entries(const std::vector<Item>& items, const SchemaShap
   const bool more = names.others && (!never(shape.rest) || !shape.patterns.empty());
   uint64_t least = shape.min, most = shape.max;
   const bool counts = least > required || most < items.size() || (more && most != SchemaShape::kNoLimit);
-  // A state is how many entries there are already, up to the number from which it makes no difference.
+  // A state is the number of entries so far, up to the number from which it makes no difference.
   uint64_t top = 1;
   if (!counts) least = 0, most = SchemaShape::kNoLimit;
   if (counts)

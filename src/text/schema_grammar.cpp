@@ -25,7 +25,7 @@ bool needs_rules(const SchemaShape& shape) {
   });
 }
 
-/// True if a schema in it may ask something of names, which the library does not know.
+/// True if a schema in it may have conditions on names, which the library does not support.
 bool names_properties(const Json& schema) {
   if (!schema.is_structured()) return false;
   return (schema.is_object() && schema.contains("propertyNames")) ||

@@ -37,7 +37,7 @@ bool huge(const Json& limits, const char* key) {
   return limits.contains(key) && std::abs(limits[key].get<double>()) > kHugeNumber;
 }
 
-/// Number of digits before the point that a number within `bound` may have.
+/// The number of digits before the point that a number within `bound` may have.
 int digits_within(double bound) {
   return std::min(static_cast<int>(std::floor(std::log10(std::abs(bound)))), 300);
 }
@@ -109,7 +109,7 @@ void SchemaLark::finish() {
   }
 }
 
-/// Any value, with no number that a double cannot hold.
+/// Any value, without numbers that a double cannot hold.
 std::string SchemaLark::anything() {
   if (!notation_.anything.empty()) return std::string(notation_.anything);
   std::string name = prefix_ + "_any";
@@ -222,7 +222,7 @@ std::string SchemaLark::number(const SchemaShape& shape) {
   return rule(fmt::format("/-?(0|[1-9][0-9]{{0,{}}}){}/", more, whole ? "" : "(\\.[0-9]+)?"));
 }
 
-/// What a string must match, as regular expressions of Lark; none: it is free.
+/// The conditions on a string, as regular expressions of Lark; empty: it is free.
 std::vector<std::string> SchemaLark::text_conditions(const SchemaShape& shape) {
   std::vector<std::string> all;
   if (shape.min > 0 || shape.max != SchemaShape::kNoLimit) {
@@ -295,7 +295,7 @@ std::string SchemaLark::array(const SchemaShape& shape) {
   const auto listed = std::min<uint64_t>(static_cast<uint64_t>(end - shape.prefix.begin()), shape.max);
   if (shape.min > kMaxCount) unenforced("minItems");
   const uint64_t least = std::min(shape.min, kMaxCount);
-  // After the listed items, from the last to the first: what may follow.
+  // From the last listed item to the first: the items that may follow it.
   std::string after;
   if (more && shape.max > listed) {
     const std::string one = value(shape.rest);
@@ -342,7 +342,7 @@ std::string SchemaLark::object(const SchemaShape& shape, bool is_root) {
   names.entry = [this](const std::string& name, int id) {
     return fmt::format("{} {} {}", name, json_quoted(notation_.colon), value(id));
   };
-  // The parameters of a function are those that it has; so are the keys of a notation without quotes.
+  // The parameters of a function are fixed; so are the keys of a notation without quotes.
   const bool bounded = is_root || (!notation_.quoted_keys && !items.empty());
   names.others =
       !bounded || (shape.open && (items.empty() || shape.describes_others())) || shape.min > items.size();

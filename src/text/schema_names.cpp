@@ -1,4 +1,4 @@
-// SchemaBuilder's names: what propertyNames asks of the names of an object's properties.
+// SchemaBuilder's names: the conditions of propertyNames on the names of an object's properties.
 #include <algorithm>
 #include <fmt/format.h>
 

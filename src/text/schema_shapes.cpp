@@ -281,8 +281,8 @@ void SchemaBuilder::check_one_of() {
   }
 }
 
-/// Objects that overlap are told apart by a property that only one requires: the other has to be without it.
-/// Empty: these cannot be.
+/// Makes overlapping objects distinct by a property that only one requires: the other must not have it. Empty
+/// if that is not possible.
 std::vector<SchemaBuilder::Json> SchemaBuilder::split(const std::vector<int>& nodes) {
   const Json free = {{"properties", Json::object()}};
   std::vector<Json> apart(nodes.size(), free);
@@ -318,7 +318,7 @@ std::optional<std::string> SchemaBuilder::required_by_one(int one, int other) {
   return std::nullopt;
 }
 
-/// No value fits both. Where that depends on itself or takes too long: false.
+/// True if no value fits both. False if that depends on itself or takes too long to find out.
 bool SchemaBuilder::disjoint(int a, int b) {
   if (a == SchemaShape::kNever || b == SchemaShape::kNever) return true;
   constexpr int kMaxDepth = 32;  // of recursion

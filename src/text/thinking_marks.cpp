@@ -48,7 +48,7 @@ ThinkingMarks::ThinkingMarks(const Tokenizer& tokenizer, std::span<const int32_t
     for (int32_t id = 0; id < count; ++id) {
       const std::string_view bytes = tokenizer.token_bytes(id);
       if (bytes.empty() || ends_answer(id)) continue;
-      // A close inside the token shows as the same text, one byte shorter, being closed already.
+      // If a close ends inside the token, the same text without its last byte is closed already.
       const bool early = closed(follow(matched, bytes.substr(0, bytes.size() - 1)));
       if (!early) masks_[matched][static_cast<size_t>(id) / 32] |= 1U << (id % 32);
     }

@@ -53,7 +53,7 @@ void TimelinePool::drop_window(std::int32_t block) {
   if (--window_owners_[static_cast<std::size_t>(block)] == 0) state_.release_sliding_window(block);
 }
 
-/// First blocks of a timeline that no row at `length` or later sees, nor one of kForkRoom rows before.
+/// The first blocks of a timeline that neither rows from `length` on nor the kForkRoom rows before them see.
 std::int64_t TimelinePool::outside_windows(std::int64_t length) const {
   if (!has_windows()) return 0;
   return std::max<std::int64_t>(0, (length - kForkRoom - window_.positions + 1) / kBlockRows);

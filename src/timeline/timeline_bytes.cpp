@@ -25,7 +25,7 @@ std::int64_t shared_blocks(const State& state, std::int64_t length, std::int64_t
          kSharedBlocks;
 }
 
-/// The tokens that decide the rows of the group which begins with `block`.
+/// The tokens that decide the rows of the group that begins with `block`.
 std::int64_t tokens_of(std::int64_t block, const Timeline::Rows& rows) {
   return (block + kSharedBlocks) * kBlockRows + rows.ahead;
 }

@@ -60,7 +60,7 @@ struct MatrixReport {
 /// kFull: the whole product. kQuick: each axis away from the middle once. kBrief: cells that threads may
 /// change. kLong: few cells, greedy and sampled, with many prompts and long answers.
 enum class MatrixSize { kFull, kQuick, kBrief, kLong };
-/// The cells of one thread count; kGrammar and kBudget only if `constrained`. `more`: drafters other than the
+/// The cells of one thread count; kGrammar and kBudget only if `constrained`. `more`: drafters besides the
 /// MTP head, lookup and auto.
 std::vector<Cell> matrix_cells(MatrixSize size, int threads, bool has_head, bool constrained,
                                std::span<const DrafterKind> more = {});

@@ -9,7 +9,7 @@ namespace {
 struct Size {
   int width, height;  // a row has no padding: 3 * width is a multiple of 4
 };
-// One of each three is as small as a model takes, which is a small batch of patches for the tower.
+// One picture in three has the minimum size of a model: a small batch of patches for the tower.
 constexpr std::array<Size, 3> kSizes = {{{96, 64}, {16, 16}, {64, 96}}};
 
 using Colour = std::array<std::uint8_t, 3>;  // blue, green, red: the order of the file

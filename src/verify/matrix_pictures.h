@@ -1,5 +1,5 @@
-// Pictures of the losslessness matrix: drawn here, so that no file is needed, and given to the model as any
-// file is.
+// Pictures of the losslessness matrix: drawn here, so that no file is needed, and passed to the model like
+// any other file.
 #pragma once
 
 #include <string>

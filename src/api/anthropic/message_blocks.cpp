@@ -191,7 +191,7 @@ Status Reader::change_tools(const Json& block, const std::string& path) {
   return {};
 }
 
-/// The block's summary takes the place of everything before it. A compaction that failed has none.
+/// The block's summary replaces everything before it. A compaction that failed has no summary.
 Status Reader::compact(const Json& block, const std::string& path, AssistantTurn& turn) {
   const Fields fields(block, path);
   FT_ASSIGN(const auto summary, fields.text("content"));
@@ -253,7 +253,7 @@ Status Reader::add_assistant(const Json& content, const std::string& path) {
 }
 
 /// A system message has texts, changes of tools, an effort, or several of these. `answered`: a user's turn
-/// follows it, which ends those that say clear_at.
+/// follows it, which ends texts with clear_at.
 Status Reader::add_system(const Json& message, const std::string& path, bool answered) {
   const Fields fields(message, path);
   FT_ASSIGN(const Json* config, fields.object("output_config"));

@@ -18,7 +18,7 @@
 
 namespace ft::api {
 
-/// The tools that blocks of messages (tool_addition, tool_removal) add and remove, in the end.
+/// The tools that blocks of messages (tool_addition, tool_removal) have added and removed at the end.
 struct ToolChanges {
   struct Definition {
     Json tool;  // as in `tools`
@@ -28,11 +28,11 @@ struct ToolChanges {
   std::set<std::string> removed;  // names
 };
 
-/// Messages for the template, and what else they say.
+/// Messages for the template, and the settings that they carry.
 struct AnthropicConversation {
   Json messages = Json::array();
   ToolChanges changes;
-  std::string effort;  // the last one of a system message, or empty
+  std::string effort;  // of the last system message with one, or empty
   Notes notes;
 };
 

@@ -38,7 +38,7 @@ Status read_output(const Fields& fields, GenerateParams& call) {
   const Fields inner(config != nullptr ? *config : empty, "output_config");
   FT_ASSIGN(const auto effort,
             inner.word("effort", std::vector<std::string_view>(kEfforts.begin(), kEfforts.end())));
-  if (effort) call.effort = *effort;  // whether to think is the member thinking's
+  if (effort) call.effort = *effort;  // the member `thinking` decides whether to think
   FT_ASSIGN(const Json* format, inner.object("format"));
   std::string path = "output_config.format";
   if (format == nullptr) {

@@ -43,7 +43,7 @@ class Collector {
  public:
   explicit Collector(GenerateParams& call) : call_(call) {}
 
-  /// `added`: by a message, which may repeat a tool that the request offers.
+  /// `added`: a message adds the tool, and it may repeat a tool that the request offers.
   Status add(const Json& tool, const std::string& path, bool added) {
     const Json type = tool.is_object() ? tool.value("type", Json()) : Json();
     const auto family = type.is_string() ? toolset_family(type.get<std::string>()) : std::nullopt;

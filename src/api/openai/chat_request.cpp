@@ -103,7 +103,7 @@ Status add_calls(const Fields& fields, Json& message) {
 
 namespace {
 
-/// The content of a tool's result: a text or parts, or else any JSON, which the model reads as it is written.
+/// The content of a tool's result: a text, parts, or any other JSON, which the model reads as it is written.
 /// Parts of text and media keep their kind, since media that cannot be read are refused.
 Json result_content(const Json& content) {
   if (content.is_null() || content.is_string()) return content;
@@ -156,7 +156,7 @@ Result<Json> read_message(const Json& given, const std::string& path) {
   }
   Json message{{"role", *role == "function" ? "tool" : *role}};
   const Json* content = fields.find("content");
-  // An assistant that only calls has no content, and neither has a tool that returns nothing.
+  // An assistant that only calls tools has no content, and neither has a tool that returns nothing.
   const bool may_lack = *role == "assistant" || message["role"] == "tool";
   if (content == nullptr && !may_lack) return wrong(fields.at("content"), "is missing");
   std::string reasoning;  // among the parts

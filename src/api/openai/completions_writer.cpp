@@ -54,7 +54,7 @@ Json CompletionsWriter::envelope() const {
               {"system_fingerprint", "foretoken-" + model_info_.version}};
 }
 
-/// The tokens that were not sent yet, and the new end position.
+/// Writes the tokens that were not sent yet, and the new end position.
 Json CompletionsWriter::logprobs(std::size_t index, Shown& shown) const {
   const Choice& choice = choices_[index];
   Json tokens = Json::array(), chosen = Json::array(), tops = Json::array(), offsets = Json::array();

@@ -107,7 +107,7 @@ std::string CustomInput::push(std::string_view arguments) {
 }
 
 std::string CustomInput::finish() {
-  // Where the text has not begun, or an escape is cut, nothing was written.
+  // If the text has not begun, or an escape is cut, nothing was written.
   if (state_ != State::kHead || !head_size(all_)) return {};
   return other_form(std::exchange(all_, {}));
 }

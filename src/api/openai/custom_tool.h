@@ -22,8 +22,8 @@ struct CustomTool {
 /// Reads {type: custom, custom: {name, description, format}} of chat, or the flat form of Responses.
 Result<CustomTool> read_custom_tool(const Json& tool, const std::string& path);
 
-/// Takes the text out of a call's arguments, {"input": "text"}, as their JSON arrives. All pieces together
-/// are the same for every split. Arguments of another form are given unchanged at the end.
+/// Takes the text out of a call's arguments, {"input": "text"}, as their JSON arrives. The joined pieces are
+/// the same for every split. Arguments of another form are returned unchanged at the end.
 class CustomInput {
  public:
   /// The next piece of the text; empty while nothing new is certain.

@@ -1,10 +1,10 @@
 // ResponseStore: answers of POST /v1/responses for later use by previous_response_id, GET, and DELETE
 // /v1/responses/{id}, in a SQLite database: a file, which restarts and several processes share, or memory.
 // put() returns when the entry is written, so killing the process loses none; a power cut may lose the last
-// ones. Beyond the limits, the key that has most loses its least recently used entry, so no key can push out
-// the entries of one with less. An entry is found until its age exceeds the limit. One lock per call makes it
-// safe from any thread. An unknown id is nullopt, and so is one whose entry the caller may not use. Cost of
-// put(): a write without fsync; a thread of the store moves the log of a file into it.
+// ones. Beyond the limits, the key with the most entries loses its least recently used one, so no key can
+// push out the entries of a key with fewer. An entry is found until its age exceeds the limit. One lock per
+// call makes it safe from any thread. An unknown id gives nullopt, and so does an entry that the caller may
+// not use. Cost of put(): a write without fsync; a thread of the store moves the log of a file into it.
 #pragma once
 
 #include <condition_variable>
@@ -51,7 +51,7 @@ class ResponseStore {
 
   /// In memory.
   explicit ResponseStore(Limits limits = {});
-  /// In a file, whose folder exists. An error if it is something else's file, or damaged.
+  /// In a file, whose folder exists. An error if the file is damaged or not a response store.
   static Result<std::unique_ptr<ResponseStore>> open(const std::string& path, Limits limits,
                                                      Clock clock = nullptr);
   ~ResponseStore();

@@ -31,7 +31,7 @@ bool is_content(const Json& value) {
          });
 }
 
-/// The joined texts of those parts that have one.
+/// The joined texts of the parts that have one.
 std::string joined_texts(const Json* parts) {
   std::string joined;
   if (parts == nullptr || !parts->is_array()) return joined;
@@ -117,7 +117,7 @@ Status Conversation::add_call(const Fields& fields, bool custom) {
   return {};
 }
 
-/// A call of a tool that is part of the client. One that the service ran has no call_id.
+/// A call of a tool that is part of the client. A call that the service ran has no call_id.
 Status Conversation::add_client_call(const Fields& fields, const ClientTool& tool) {
   FT_ASSIGN(const auto id, fields.text("call_id"));
   if (!id) {
@@ -173,7 +173,7 @@ Status Conversation::add_output(const Fields& fields, const char* member) {
   return {};
 }
 
-/// A thought that this server has sealed, or plain text. Sealed content of another service cannot be read.
+/// A thought that this server has sealed, or plain text. Sealed content of another service is unreadable.
 void Conversation::add_reasoning(const Fields& fields) {
   std::string text;
   if (const Json* sealed = fields.find("encrypted_content"); sealed != nullptr && sealed->is_string()) {

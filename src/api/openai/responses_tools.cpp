@@ -12,7 +12,7 @@
 namespace ft::api {
 namespace {
 
-/// The member `name` as text; empty if it is not one.
+/// The member `name` as text; empty if it is not a text.
 std::string text_of(const Json& object, const char* name) {
   const auto found = object.is_object() ? object.find(name) : object.end();
   return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>() : "";
@@ -30,7 +30,7 @@ class ToolCollector {
     }
   }
 
-  /// `brought`: by an item of the conversation, which may repeat a tool that the request offers.
+  /// `brought`: an item of the conversation adds the tool, and may repeat a tool that the request offers.
   Status add(const Json& list, const std::string& path, bool brought) {
     brought_ = brought;
     for (std::size_t i = 0; i < list.size(); ++i) {
@@ -98,7 +98,7 @@ class ToolCollector {
     return name;
   }
 
-  /// False if the tool is there already, or is left out.
+  /// False if the tool exists already, or is left out.
   Result<bool> take(const Json& given, const std::string& path, const CallName& name) {
     const bool plain = name.space.empty() && name.client_tool.empty();
     const bool known = known_.contains({name.space, name.name, name.client_tool});

@@ -337,8 +337,8 @@ void ResponsesWriter::finish(std::string& out) {
   close(cut ? "incomplete" : "completed", out);
 }
 
-/// An event, because Codex gives a stream up after five minutes without one and does not count comments. It
-/// has the number of the event before it, so that a stored stream (response_replay.h) has the same numbers.
+/// An event, because Codex gives up on a stream after five minutes without one and ignores comments. It has
+/// the number of the event before it, so that a stored stream (response_replay.h) has the same numbers.
 void ResponsesWriter::keep_alive(std::string& out) {
   const std::int64_t last = std::max<std::int64_t>(events_ - 1, 0);
   frame_numbered("response.in_progress", last, Json{{"response", response("in_progress")}}, out);

@@ -62,7 +62,7 @@ Result<SqliteDatabase> SqliteDatabase::open(const std::string& path) {
   sqlite3* connection = nullptr;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
   const int code = sqlite3_open_v2(path.c_str(), &connection, flags, nullptr);
-  SqliteDatabase database(connection);  // is there after an error too
+  SqliteDatabase database(connection);  // also exists after an error
   if (code != SQLITE_OK) return error_of(connection, code);
   sqlite3_busy_timeout(connection, kBusyMs);
   return database;

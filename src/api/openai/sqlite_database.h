@@ -1,6 +1,6 @@
 // SqliteDatabase: one connection to a SQLite database, a file or memory, and its prepared statements. Calls
-// of one connection must not overlap. Errors carry SQLite's own message. A write of another connection is
-// waited for at most kBusyMs.
+// of one connection must not overlap. Errors carry SQLite's own message. It waits at most kBusyMs for a write
+// of another connection.
 #pragma once
 
 #include <cstdint>

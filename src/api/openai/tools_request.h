@@ -19,7 +19,7 @@ Result<Json> read_tool(const Json& given, const std::string& path, GenerateParam
 Result<Json> read_tools(const Json& list, const std::string& path, GenerateParams& call);
 
 /// tool_choice and parallel_tool_calls: auto, none, required; {type: function} and {type: custom} with a
-/// name, nested as in chat or flat as in Responses, there also with a namespace; the type of a tool that is
+/// name, nested as in chat or flat as in Responses, where it may have a namespace; the type of a tool that is
 /// part of the client; {type: allowed_tools} in both forms. A hosted tool's type is auto.
 Status read_tool_choice(const Fields& fields, const Json& tools, GenerateParams& call);
 

@@ -36,7 +36,7 @@ class CpuBackend final : public Backend {
   std::string describe() const override {
     return fmt::format("{}, {} thread{}", choices(), pool_.workers(), pool_.workers() == 1 ? "" : "s");
   }
-  // The bits of bf16 weights also depend on this: earlier programs added column after column.
+  // The bits of bf16 weights also depend on this: earlier versions added column after column.
   std::string arithmetic() const override { return choices() + ", bf16 weights in pairs"; }
   std::vector<int> worker_choices() const override {
     return forced_ ? std::vector<int>() : cpu::worker_choices(pool_.workers());

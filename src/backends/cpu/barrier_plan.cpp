@@ -26,7 +26,7 @@ class Reader final : public Describer {
     touched.reads.push_back({row, split(granularity)});
   }
   void writes(Row row, int, Granularity granularity) override {
-    // A recurrence that shares its heads out unevenly shares the columns of heads instead.
+    // If a recurrence cannot share its heads evenly, it shares the columns of heads instead.
     const bool uneven = recurrent_ && granularity.kind == Granularity::Kind::kHeads &&
                         !heads_divide(granularity.heads, workers_);
     touched.writes.push_back({row, uneven ? kWhole : split(granularity)});
@@ -66,7 +66,7 @@ Operands operands(const Program& program, const Instruction& instruction, int wo
 BarrierPlan::BarrierPlan(const Program& program, int workers)
     : plan_of_(static_cast<std::size_t>(workers) + 1),
       splits_(static_cast<std::size_t>(program.row_count()) + 1) {
-  std::set<int> heads;  // of recurrences: the number of workers matters to nothing else
+  std::set<int> heads;  // of recurrences: only they depend on the number of workers
   for (const Instruction& instruction : program.instructions())
     if (const auto* op = std::get_if<DeltaRule>(&instruction)) heads.insert(op->value_heads);
   std::map<std::vector<bool>, std::size_t> plans;  // by which heads divide

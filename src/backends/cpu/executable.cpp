@@ -219,8 +219,8 @@ class CpuExecutable final : public Executable {
     }
   }
 
-  /// By plan and operation before a barrier of a small batch: those since the barrier before whose parts are
-  /// shared. In a large batch that is the operation alone.
+  /// By plan and operation before a barrier of a small batch: the operations since the last barrier whose
+  /// parts are shared. In a large batch that is the operation alone.
   void find_shared() {
     alone_.assign(operations_.size(), {});
     for (std::size_t i = 0; i < operations_.size(); ++i) {
@@ -288,7 +288,7 @@ class CpuExecutable final : public Executable {
     read_ahead_.plan(std::move(weights), context_.workers);
   }
 
-  /// A worker that waits does pieces of others' parts, one at a time, then reads ahead.
+  /// A worker that waits does pieces of other workers' parts, one at a time, then reads ahead.
   void barrier_after(const Step& step, std::size_t operation, int worker, int workers) {
     const std::vector<Operation*>& shared =
         step.small_batch ? shared_[barriers_->plan_of(workers)][operation] : alone_[operation];

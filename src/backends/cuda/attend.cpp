@@ -17,7 +17,7 @@ const char* combine_kernel(int head_dim) {
   return head_dim <= 64 ? "attend_combine_2" : head_dim <= 256 ? "attend_combine_8" : "attend_combine_16";
 }
 
-/// Tiles of queries of a block: enough to read the cache once in most rounds.
+/// Tiles of queries per block: enough to read the cache once in most rounds.
 int attend_tiles(int dims, int queries) {
   if (dims == 512 || queries <= kQueryTile) return 1;
   return dims == 256 && queries <= 2 * kQueryTile ? 2 : 4;

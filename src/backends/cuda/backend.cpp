@@ -34,7 +34,7 @@ class CudaBackend final : public Backend {
                        facts.architecture, facts.processors,
                        static_cast<double>(device_->total_bytes()) * 1e-9, facts.driver, choices());
   }
-  // Integer sums and IEEE operations in a written order: no GPU has other bits than the next.
+  // Integer sums and IEEE operations in a written order: all GPUs have the same bits.
   std::string arithmetic() const override {
     return "cuda, " + choices() + ", eight slices, codes of 16, heads in warps";
   }

@@ -23,7 +23,7 @@ Status check_supported(const DeltaRule& op) {
   if (padded_keys(op.key_dim) > 0) return {};
   return lacks(fmt::format("keys of {} numbers in a delta rule, only to 256", op.key_dim));
 }
-/// Of rows that a drafter reads one by one.
+/// For rows that a drafter reads one by one.
 Status check_table(const Weight& table) {
   FT_ASSIGN(const WeightKind kind, kind_of(table));
   return kind.small_floats ? lacks(fmt::format("rows of {}, which is mxfp4", table.name)) : Status();

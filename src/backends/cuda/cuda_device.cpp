@@ -28,8 +28,8 @@ std::string sentence(const Driver& driver, const char* what, int status) {
                      status);
 }
 
-/// After these every later call fails too: the context is gone. They are the errors of which the driver's
-/// manual says so, a card that has fallen off the bus, and an error that the driver itself does not know.
+/// After these errors every later call fails too: the context is gone. They are the errors that the driver's
+/// manual lists, a card that has fallen off the bus, and an error that the driver itself does not know.
 bool is_final(int status) {
   switch (status) {
     case 4:    // CUDA_ERROR_DEINITIALIZED
@@ -49,7 +49,7 @@ bool is_final(int status) {
   }
 }
 
-constexpr std::int64_t kSpinNs = 20'000'000;  // a wait of more than this sleeps between two looks
+constexpr std::int64_t kSpinNs = 20'000'000;  // a longer wait sleeps between two checks
 
 constexpr std::size_t kStagingBytes = std::size_t{4} << 20;  // half of the memory that reads go through
 
@@ -291,7 +291,7 @@ class CudaDevice final : public Device {
   }
 
  private:
-  /// Looks without a pause for `spin_ns`, then sleeps between two looks.
+  /// Polls without a pause for `spin_ns`, then sleeps between two checks.
   template <class Query>
   void wait_until(const Query& query, std::int64_t spin_ns) const {
     const std::int64_t begin_ns = steady_ns();
@@ -316,14 +316,14 @@ class CudaDevice final : public Device {
   void wait_for_part(std::size_t half) {
     wait_until([&] { return driver_.cuEventQuery(arrived_[half]); }, 0);
   }
-  /// A context is current in each thread by itself.
+  /// Each thread has its own current context.
   void bind() const {
     thread_local Handle current = nullptr;
     if (current == context_) return;
     driver_.cuCtxSetCurrent(context_);
     current = context_;
   }
-  /// Work after a copy begins when the copy has ended.
+  /// Work after a copy begins once the copy has ended.
   void bind_for_copy() {
     if (lost_) throw BackendLost(why_lost_);
     bind();

@@ -83,7 +83,7 @@ std::optional<DeviceSamples> CudaExecutable::kind_of(std::span<const SampleRow> 
   return samples.empty() ? DeviceSamples::kNone : DeviceSamples::kGreedy;
 }
 
-/// For walk_candidates(); they are there after collect().
+/// For walk_candidates(), which may read them after collect().
 void CudaExecutable::download_factors(const StepArgs& args) {
   const WalkArgs& walk = compiled_.walk->args;
   logit_rows_.assign(args.logit_rows.begin(), args.logit_rows.end());
@@ -159,7 +159,7 @@ void CudaExecutable::prepare(const StepShape& shape) {
         no_memory(*device_, "partial results of attention", floats * 4, "use a shorter context").message);
 }
 
-/// The step as a graph for the next one of its shape, while the GPU runs this one.
+/// Records the step as a graph for the next step of its shape, while the GPU runs this one.
 void CudaExecutable::record(const GraphKey& step) {
   if (!device_->facts().graphs || step.shape.rows > kGraphRows) return;
   if (++seen_[step] < kSeenOften) return;
@@ -184,7 +184,7 @@ void CudaExecutable::record_now(const GraphKey& step) {
 /// On the host, with the logits as they were computed.
 void CudaExecutable::sample(const StepArgs& args) {
   if (!args.logits) compiled_.step.download_logits(shape_, compiled_.logits);
-  round_->collect();  // the logits are there, and tokens by place
+  round_->collect();  // now the logits and the tokens by place are ready
   resolved_.assign(args.tokens.begin(), args.tokens.end());
   for (std::int32_t& token : resolved_) {
     if (token < 0) token = args.round_tokens[static_cast<std::size_t>(-1 - token)];

@@ -22,7 +22,7 @@ void Compiler::offer_producer(Row out, const FusedProducer& producer) {
   producer_ = producer, producer_row_ = out.id;
 }
 
-/// Makes codes of the rows unless they exist. `instead`: the product makes them from this if it can.
+/// Makes codes of the rows unless they exist. `instead`: the product may make the codes from this producer.
 void Compiler::add_codes(View in, int row_id, ActivationFormat format, bool logit_rows,
                          const FusedProducer& instead) {
   const HeldRow row{row_id, format};

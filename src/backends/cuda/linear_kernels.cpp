@@ -89,14 +89,14 @@ std::optional<Planned<StreamArgs>> plan_stream(const LinearCall& call, Device& d
   if (!streams(call.kind, device) || args.rows > kMaxRows) return std::nullopt;
   const int columns = args.rows <= 8 ? 1 : 2, of_slice = slice_groups(args.groups),
             chunk = piece_groups(of_slice), blocks = std::min(args.tiles, device.facts().processors);
-  // Not all that a block will read: x would wait for it.
+  // Not all stages that a block will read: x would wait for them.
   const int half = parts_of(args.tiles, blocks) * parts_of(of_slice, chunk) / 2;
   StreamArgs stream{args, call.producer, 0, std::clamp(half, 1, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany)};
   const auto bytes_at = [&](int stages) {
     stream.stages = stages;
     return stream_layout(stream, columns, chunk, call.kind.group, record_of(call.kind)).bytes;
   };
-  // Enough in flight, and room for the blocks of the small kernels after it, which so begin early.
+  // Enough in flight, and room for the blocks of the small kernels after it, so that those begin early.
   int stages = 0;
   while (stages < kMaxStages && bytes_at(stages + 1) <= device.facts().shared_bytes &&
          (stages < kManyStages || bytes_at(stages + 1) <= kManyBytes))
@@ -175,7 +175,7 @@ std::optional<Halves> plan_halves(const LinearCall& call, Device& device) {
 
 // ---- async_gemm: many rows, by Hopper's asynchronous matrix instruction (kernels/sm90_gemm.cu) ----
 
-/// Rows of a block that end the product first: 64, 80 or 96; 0: too few blocks for the SMs.
+/// Rows per block with which the product ends first: 64, 80 or 96; 0: too few blocks for the SMs.
 int async_rows(int rows, int tiles, int processors) {
   constexpr std::pair<int, int> kCosts[] = {{64, 76}, {80, 85}, {kMaxAsyncRows, 111}};  // of a group: 10 ns
   int best = 0, best_cost = 0;
@@ -213,7 +213,7 @@ AsyncLayout layout_of(const WeightKind& kind, int height) {
   return async_layout(height, kind.group, record_of(kind));
 }
 
-/// 0: the kernel does not suit.
+/// 0: the kernel does not support the call.
 int async_height(const LinearCall& call, const Device& device) {
   if (!has_async_kernel(call.kind, device)) return 0;
   const DeviceFacts& facts = device.facts();
@@ -258,7 +258,7 @@ const char* gemm_name(const WeightKind& kind, int rows) {
   return "gemm_8_1_4";
 }
 
-/// Blocks of 128 rows if they give every SM work, else of 64.
+/// Blocks of 128 rows if they give every SM work, otherwise of 64.
 std::optional<Planned<GemmArgs>> plan_gemm(const LinearCall& call, Device& device) {
   constexpr int kFrom = 33;  // fewer rows suit `linear`
   constexpr int kMinStages = 2, kMaxStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
@@ -342,7 +342,7 @@ Planned<PlainLinearArgs> plan_plain(const LinearCall& call) {
 
 // ---- the table ----
 
-/// The entry of a kernel whose launch `plan` makes, or nothing where it does not suit.
+/// The entry of a kernel whose launch `plan` makes, or nothing if the kernel does not support the call.
 template <auto plan>
 constexpr LinearKernel planned(const char* name, int own_rows = 0) {
   return {name, own_rows,

@@ -126,7 +126,7 @@ void Compiler::find_mixtures(const Program& program) {
   mixture_bytes_ = floats == 0 ? 0 : kMixtureRoutesBytes + floats * 4;
 }
 
-/// The mixture that does instruction `number` when rows are few; null: none does.
+/// The mixture that includes instruction `number` when rows are few; null: none does.
 const Mixture* Compiler::mixture_with(int number) const {
   const auto found = std::ranges::find_if(mixtures_, [number](const Mixture& m) {
     return number == m.swiglu || number == m.route || number == m.shared || number == m.experts ||

@@ -1,4 +1,4 @@
-// A build without NVRTC (tools/setup cuda brings it) has no kernels; make_cuda_backend says so.
+// A build without NVRTC (`tools/setup cuda` installs it) has no kernels; make_cuda_backend reports that.
 #include "backends/cuda/kernel_images.h"
 
 namespace ft::cuda {

@@ -68,8 +68,8 @@ const Linear* Compiler::linear_after() const {
   return next < list.size() ? std::get_if<Linear>(&list[next]) : nullptr;
 }
 
-/// The format in which the linear or the experts after this instruction read the row. Nothing that makes
-/// other codes lies between.
+/// The format in which the linear or the experts after this instruction read the row, if no instruction in
+/// between makes other codes.
 ActivationFormat Compiler::format_after(Row out) const {
   const auto& list = program_->instructions();
   for (std::size_t i = static_cast<std::size_t>(number_) + 1; i < list.size(); ++i) {
@@ -103,7 +103,7 @@ ActivationFormat Compiler::format_of(const Weight& stored) const {
   return kind.ok() ? kind->activations() : ActivationFormat{};
 }
 
-/// Where an instruction leaves the codes that the next one reads; clears `rows` if no other one reads them.
+/// The memory for the codes that the next instruction reads; clears `rows` if only that one reads them.
 QuantisedRowsOut Compiler::codes_for_next(Row out, View& rows) {
   const ActivationFormat format = format_after(out);
   if (format == ActivationFormat{}) return {};
@@ -188,7 +188,7 @@ void Compiler::add_pair(const char* kernel, View a, View b, View out) {
   });
 }
 
-/// The kernel `with_codes` where the next linear reads codes.
+/// The kernel `with_codes` if the next linear reads codes.
 void Compiler::add_gated(const char* kernel, const char* with_codes, View gate, View up, Row out) {
   PairArgs args{gate, up, view(out), {}};
   args.codes = codes_for_next(out, args.out);
@@ -249,7 +249,7 @@ Status Compiler::make(const Concat& op) {
 
 // ---- recurrent layers ----
 
-/// Whether one launch does the convolution that is being made, the delta rule and the gated norm after it.
+/// Whether one launch covers the convolution in progress, the delta rule and the gated norm after it.
 bool Compiler::begins_delta_step() const {
   const auto& list = program_->instructions();
   const auto at = static_cast<std::size_t>(number_);

@@ -48,7 +48,7 @@ void CudaExecutable::start_timed(const GraphKey& step) {
   tell_profiler(step, begin_ns);
 }
 
-/// Instructions lie one after the other; one that was done with another has no time.
+/// Instructions come one after the other; an instruction that another one includes has no time.
 void CudaExecutable::tell_profiler(const GraphKey& step, std::int64_t begin_ns) {
   const Stamps& stamps = stamps_.at(step);
   std::vector<double> spent(times_.size());

@@ -79,7 +79,7 @@ bool StepMemory::reserve(std::int64_t blocks) {
   return !ring_.empty() && !table_.empty();
 }
 
-/// Parts lie side by side, each as long as the shape asks for.
+/// The parts are side by side, each as long as the shape needs.
 StepTable StepMemory::table_at(std::byte* base, const StepShape& shape) const {
   StepTable table{};
   auto at = reinterpret_cast<std::uintptr_t>(base);

@@ -22,8 +22,8 @@ std::int64_t bytes_of(const PackedMatrix& matrix) {
   return matrix.outputs / kTileOutputs * matrix.groups() * record;
 }
 
-/// Distinguishes a matrix from all others. Its address alone does not: random weights of many names share
-/// memory.
+/// Distinguishes a matrix from all others. Its address alone does not, because random weights of many names
+/// share memory.
 std::string identity(const Weight& weight) {
   return fmt::format("{} {} {} {} {} {}x{} {} {} {};", weight.name, static_cast<const void*>(weight.data),
                      static_cast<const void*>(weight.from.get()), weight.from_row, format_name(weight.format),

@@ -259,8 +259,8 @@ class MetalExecutable final : public Executable {
     result_.sampled = sampled;
   }
 
-  // A long step is several command buffers, so that the screen's own work comes in between and the system's
-  // watchdog stays away.
+  // A long step is several command buffers, so that the screen can be drawn in between and the system's
+  // watchdog does not stop it.
   static constexpr unsigned kFewRows = 16;
   static constexpr std::size_t kMaxAtOnce = 64;
   static constexpr std::int64_t kPieceNs = 100'000'000;
@@ -297,7 +297,7 @@ class MetalExecutable final : public Executable {
   int profiled_as_ = 0;               // the profiler's name for this executable
   std::vector<OperationTime> times_;  // by instruction; empty without a profiler
   StepResult result_;                 // of the last step
-  std::size_t logit_rows_ = 0;        // of it, that somebody reads
+  std::size_t logit_rows_ = 0;        // of it, that the caller reads
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Where there is no Metal: every system but macOS.
+// The device on systems without Metal: every system but macOS.
 #include "backends/metal/device.h"
 
 namespace ft::metal {

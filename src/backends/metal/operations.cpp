@@ -47,7 +47,7 @@ LinearArgs linear_args(const PackedMatrix& matrix, unsigned rows, std::size_t y_
   return args;
 }
 
-/// Sums of x by group, where the matrix has biases.
+/// Sums of x by group, if the matrix has biases.
 Place sums_of(const Step& step, const PackedMatrix& matrix, Place x, unsigned rows) {
   const unsigned groups = over(static_cast<std::size_t>(matrix.cols), matrix.group);
   const Place sums = step.scratch->take("sums", std::size_t{rows} * groups * sizeof(float));

@@ -62,7 +62,7 @@ std::string program_path() {
   std::error_code failed;
   std::filesystem::path path = std::filesystem::read_symlink(kSelf, failed);
   if (!failed) return path.string();
-  // Without /proc: the name that the kernel was given at the start, which may be relative.
+  // Without /proc: the name that the kernel received at the start, which may be relative.
   const auto* given = reinterpret_cast<const char*>(::getauxval(AT_EXECFN));
   if (given == nullptr) return {};
   path = std::filesystem::canonical(given, failed);

@@ -19,8 +19,8 @@ struct Command {
   FlagSet flags;
   /// Checks combinations of flags; its errors are wrong usage too.
   std::function<Status()> check;
-  /// The work; returns exit status 0 or 1. kInvalid means that a flag's value does not fit the model (status
-  /// 2).
+  /// The work; returns exit status 0 or 1. kInvalid means that a flag's value does not fit the model (exit
+  /// status 2).
   std::function<Result<int>(Terminal&)> work;
   bool answers_on_stdout = true;  // false: a standard output that cannot be written is not a failure
   std::shared_ptr<void> options;  // the flags write into it

@@ -159,7 +159,7 @@ std::string sentence(std::string said, const std::string& command) {
   return said + "; see foretoken " + (command.empty() ? "" : command + " ") + "--help";
 }
 
-/// Subcommands of other programs, and what does the same here.
+/// Subcommands of other programs, and the equivalent ones here.
 constexpr std::pair<std::string_view, std::string_view> kElsewhere[] = {
     {"list", "foretoken models"},       {"ls", "foretoken models"},
     {"ps", "foretoken status"},         {"rm", "foretoken models rm NAME"},

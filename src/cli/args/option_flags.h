@@ -14,7 +14,7 @@ void add_output_flags(FlagSet& flags, OutputOptions& output);
 void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context = true);
 /// A context in tokens: auto is 0.
 Setter reads_context(std::int64_t& target);
-/// The flags that the backends declare. One that is typed is required: another backend refuses it.
+/// The flags that the backends declare. A flag that the user typed is required: another backend refuses it.
 void add_backend_settings(FlagSet& flags, BackendSettings& settings);
 /// The calibration flag, for subcommands that start an engine; model.costs is the default.
 void add_calibration_flag(FlagSet& flags, ModelOptions& model);
@@ -31,8 +31,8 @@ void add_constraint_flags(FlagSet& flags, ConstraintOptions& constraint, Request
 void add_speculation_flags(FlagSet& flags, RequestOptions& request, SpeculationOptions& speculation,
                            ModelOptions* model = nullptr);
 
-/// A value of --drafter: a name sets `target`, NAME=DIR adds a folder. The first folder sets `target` too, if
-/// no name did; a second one sets it to auto. `folders` null: folders are refused, since the model is loaded.
+/// A value of --drafter: a name sets `target`, NAME=DIR adds a folder. Without a name the first folder sets
+/// `target` too, a second one sets auto. `folders` null: folders are refused, since the model is loaded.
 Setter reads_drafter(DrafterKind& target, std::vector<DraftFolder>* folders);
 
 /// A model's name or folder; the page of a repository at the hub (HF_ENDPOINT) becomes ORG/NAME[@REVISION].

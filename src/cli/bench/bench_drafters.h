@@ -1,5 +1,5 @@
 // `foretoken bench --drafters`: the same prompts with every drafter of the model, with the choice among them
-// and with none, interleaved so that a slow minute affects all of them.
+// and without drafts, interleaved so that a slow minute affects all of them.
 #pragma once
 
 #include <atomic>

@@ -12,7 +12,7 @@ namespace {
 
 using Ids = std::vector<std::int32_t>;
 
-/// One version after the other; returns their tokens.
+/// Generates one version after the other; returns their tokens.
 Result<std::vector<Ids>> answer_all(Engine& engine, const LoadedModel& loaded,
                                     std::span<const BenchCase> versions, std::uint64_t& owner,
                                     const std::atomic<bool>& stopped, EditFigures& way) {

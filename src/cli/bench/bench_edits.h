@@ -1,6 +1,6 @@
-// `foretoken bench edits`: versions of one file, each written in a separate request, as an agent does. The
-// same requests with no drafter, with lookup in each request's own text, with recall of the earlier requests,
-// and with all drafters, with and without such a memory; interleaved.
+// `foretoken bench edits`: versions of one file, each written in a separate request, as an agent does. It
+// compares no drafter, lookup in each request's own text, recall of the earlier requests, and all drafters
+// with and without such a memory; interleaved.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ std::vector<std::string> edit_requests();
 std::vector<EditFigures> edit_ways();
 
 /// Adds all versions in every variant; `turn` rotates the order. The engine has memory for earlier requests.
-/// Each memory begins empty: `owner` counts up and is never reused.
+/// Each variant begins with an empty memory: `owner` counts up and is never reused.
 Status add_versions(Engine& engine, const LoadedModel& loaded, std::span<const BenchCase> versions,
                     std::size_t turn, std::uint64_t& owner, const std::atomic<bool>& stopped,
                     EditReport& report);

@@ -173,7 +173,7 @@ Result<LoadResult> run_load(const ServeLoad& load) {
   first.requests = std::min(load.requests, load.streams);
   FT_TRY(Side(first, client, warm_up).run(1'000'000, true));
   for (int pair = 0; pair < load.pairs; ++pair) {
-    for (const bool second : {false, true}) {  // in turns: each side is first equally often
+    for (const bool second : {false, true}) {  // alternating, so that each side is first equally often
       const bool speculative = second != (pair % 2 == 1);
       LoadSide& side = speculative ? result.speculative : result.plain;
       FT_TRY(

@@ -34,14 +34,14 @@ struct GenerateOptions {
   ConstraintOptions constraint;
   std::vector<std::int32_t> predicted;
   bool explain_depth = false;
-  std::uint64_t owner = 0;  // whose earlier texts may be drafted from
+  std::uint64_t owner = 0;  // the user whose earlier texts may be drafted from
 };
 
 /// The tokens of the --predict file; empty without the flag.
 Result<std::vector<std::int32_t>> read_predicted(const std::string& file, const Tokenizer& tokenizer);
 
-/// An engine for `loaded`, which must outlive it and sets the options that no subcommand decides. Adds
-/// the packing time to load_ms.
+/// An engine for `loaded`, which must outlive it. Sets the options that no subcommand decides and adds the
+/// packing time to load_ms.
 Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded, EngineOptions options);
 
 /// An engine with one slot for `loaded`, which must outlive it.

@@ -28,9 +28,9 @@ using format::TensorView;
 
 constexpr std::int64_t kTextWindow = 256;  // tokens
 constexpr int kProbeBits = 3;              // coarse enough to be seen, fine enough to be additive
-constexpr std::int64_t kErrorRows = 256;   // rows that the error of a width is estimated on
+constexpr std::int64_t kErrorRows = 256;   // rows from which the error of a width is estimated
 
-/// Modules that are stored in the same tensors of the source, and so are measured together.
+/// Modules that share tensors of the source, so they are measured together.
 struct Group {
   std::vector<std::string> modules;          // MLX's names
   std::vector<const SourceTensor*> tensors;  // of the source

@@ -1,8 +1,8 @@
-// `quantize --calibrate`: which matrices deserve more bits. Each one is quantised alone, in memory, and the
+// `quantize --calibrate`: which matrices need more bits. Each one is quantised alone, in memory, and the
 // engine measures how far the model's predictions move on a text; convert/budget.h spends the bytes. The
-// result is a recipe that names each module. Cost: one load of the model, and for each matrix its own packing
-// and one pass over the text. Errors: kUnsupported for a source that does not run as it is, kInvalid for a
-// base that is not affine.
+// result is a recipe that names each module. Cost: one load of the model, and for each matrix one packing and
+// one pass over the text. Errors: kUnsupported for a source that does not run as it is, kInvalid for a base
+// that is not affine.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ struct CalibratedRecipe {
   std::string note;  // a sentence about the measurement
 };
 
-/// `progress`: matrices done, of all; false stops.
+/// `progress` receives the finished and the total number of matrices; false stops.
 Result<CalibratedRecipe> calibrate_bits(const convert::Source& source, const convert::Recipe& base,
                                         const BitCalibration& options,
                                         const std::function<bool(std::int64_t, std::int64_t)>& progress);

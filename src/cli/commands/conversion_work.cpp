@@ -65,7 +65,7 @@ Result<std::string> find_source(const std::string& named) {
   std::error_code ignored;
   if (named.ends_with(".gguf") && std::filesystem::is_regular_file(named, ignored)) return named;
   if (std::filesystem::exists(named, ignored) || looks_like_path(named)) return find_model(named);
-  // The model may not run as it is: conversion is for such models.
+  // The model may not run unconverted: conversion is for such models.
   FT_ASSIGN(const KnownModel known, find_known(named));
   if (known.assessment.tier == Tier::kIncomplete) {
     return Error{Code::kCorrupt, fmt::format("{} is incomplete: {}; {}", named, known.assessment.reason,

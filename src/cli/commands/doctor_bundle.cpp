@@ -89,8 +89,8 @@ void hide_mail(std::string& text) {
   }
 }
 
-/// Where the path that begins at `at` ends: at a mark of punctuation or a blank, unless the path continues
-/// after the blank.
+/// The end of the path that begins at `at`: a punctuation mark or a blank, unless the path continues after
+/// the blank.
 std::size_t path_end(const std::string& text, std::size_t at) {
   const std::size_t most = std::min(text.find_first_of("\t\n\"'`,;:()[]{}<>|", at), text.size());
   const std::size_t last = text.rfind('/', most == 0 ? 0 : most - 1);
@@ -98,7 +98,7 @@ std::size_t path_end(const std::string& text, std::size_t at) {
   return std::min(text.find(' ', from), most);
 }
 
-/// Paths of this machine may reveal people and projects: only the kind of the file stays, unless every
+/// Paths of this machine may reveal people and projects: only the kind of the file is kept, unless every
 /// machine has the path.
 void hide_folders(std::string& text) {
   for (std::size_t at = 0; (at = text.find('/', at)) != std::string::npos;) {
@@ -121,7 +121,7 @@ void hide_folders(std::string& text) {
   }
 }
 
-/// A host of a private network, and every host that is not one of the hub's, is the reader's own affair.
+/// A host of a private network, or any host that is not one of the hub's, is private to the user.
 void hide_hosts(std::string& text) {
   for (std::size_t at = 0; (at = text.find("://", at)) != std::string::npos;) {
     const std::size_t begin = at + 3;

@@ -1,6 +1,6 @@
-// The report of `doctor --bundle` for an issue. Built from a list of what may be shared, not by removing what
-// may not: versions, machine, findings, the model's configuration and sizes, names of settings and variables.
-// Then every text passes scrubbed() as a second wall.
+// The report of `doctor --bundle` for an issue. It is built from a list of shareable facts, not by removing
+// secrets: versions, machine, findings, the model's configuration and sizes, names of settings and variables.
+// Every text then passes scrubbed() as a second protection.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@
 
 namespace ft::cli {
 
-/// `named`: folders that the user names; empty: the model's drafters. `directory`: of the model, which loads.
+/// `named`: folders that the user names; empty: the model's own drafters. `directory`: the model's folder.
 void check_drafters(const std::string& directory, std::span<const DraftFolder> named,
                     std::vector<Finding>& findings);
 

@@ -14,7 +14,7 @@
 namespace ft::cli {
 
 /// `asked`: --threads; 0: `usual` ones, one for each core of `workers` or fewer. `allowed`: the hardware
-/// threads of this process.
+/// threads that this process may use.
 Finding threads_finding(int asked, int usual, std::span<const Core> allowed, std::span<const Core> workers);
 
 /// For a backend whose number of workers can be chosen. `now_s`: seconds since 1970.

@@ -36,9 +36,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Below it a head is of another model, or stored in another way.
+/// Below this acceptance a head belongs to another model, or is stored in another way.
 constexpr double kLowestAcceptance = 0.3;
-/// A healthy head's, on ordinary text.
+/// The acceptance of a healthy head on ordinary text.
 constexpr double kUsualAcceptance = 0.6;
 constexpr std::int64_t kComparedRuns = 8, kComparedRows = 32;  // rows of each run
 constexpr double kSameEmbedding = 0.98;                        // cosine of a row with the original's
@@ -95,7 +95,7 @@ const Attention* first_attention(const Program& program) {
   return nullptr;
 }
 
-/// The head was trained with the rotary part of its model.
+/// Checks that the head was trained with the rotary part of its model.
 Status check_rotary(const GraftOptions& options, const Program& trained, const Program& grafted) {
   const Attention* a = first_attention(trained);
   const Attention* b = first_attention(grafted);
@@ -111,7 +111,7 @@ float norm_offset_of(const Program& head) {
   return 0;
 }
 
-/// 1 if one of them is zero: rows of tokens that were never trained.
+/// The cosine; 1 if one row is zero: rows of tokens that were never trained.
 double cosine_of(const std::vector<float>& a, const std::vector<float>& b) {
   double aa = 0, bb = 0, ab = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -121,7 +121,7 @@ double cosine_of(const std::vector<float>& a, const std::vector<float>& b) {
   return aa > 0 && bb > 0 ? ab / std::sqrt(aa * bb) : 1;
 }
 
-/// The first rows of the runs of an embedding that are compared. Neighbours cost one request of the hub.
+/// The first rows of the compared runs of an embedding. Neighbours cost one request to the hub.
 std::vector<std::int64_t> compared_runs(std::int64_t rows) {
   if (rows <= kComparedRuns * kComparedRows) return {0};
   std::vector<std::int64_t> runs;
@@ -221,7 +221,7 @@ Status check_acceptance(const GraftOptions& options, const Model& model, Drafter
   return {};
 }
 
-/// The entries of config.json about the head, in the form that the model uses.
+/// The entries of config.json about the head, in the form of the model's own config.
 nlohmann::json head_config(const nlohmann::json& from, const nlohmann::json& onto) {
   const auto section = from.find("text_config");
   const nlohmann::json& text = section != from.end() && section->is_object() ? *section : from;
@@ -264,7 +264,7 @@ Result<std::string> place(const GraftOptions& options, const std::string& kept, 
   return kept;
 }
 
-/// The checkpoint that gives the head. One of a foreign quantiser, such as FP8, has its head decoded.
+/// The checkpoint of the head. If it is from a foreign quantiser, such as FP8, its head is decoded.
 Result<Model> load_donor(const std::string& from) {
   Result<Model> donor = load_model(from);
   if (donor.ok() || !hub::summarise_folder(from).foreign) return donor;
@@ -320,7 +320,7 @@ Result<GraftReport> graft_head(const GraftOptions& options, const std::string& f
   return report;
 }
 
-/// A folder of a drafter: the format whose loader takes it.
+/// A drafter's folder: the format whose loader accepts it.
 Result<GraftReport> graft_companion(const GraftOptions& options, const std::string& from,
                                     const std::string& onto, const Error& no_model) {
   if (!options.out.empty())

@@ -43,7 +43,7 @@ std::string parameters_text(const Inspection& found) {
   return fmt::format("{}, {} per token", all, count_text(found.active_parameters));
 }
 
-/// "ready", or "none: " and why; the sentence names its subject for those who read it alone.
+/// "ready", or "none: " and the reason; the sentence names its subject so that it can be read alone.
 std::string head_text(const Inspection& found) {
   constexpr std::string_view kSubject = "MTP head: ";
   std::string_view reason = found.head_sentence;

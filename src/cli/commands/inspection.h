@@ -1,4 +1,4 @@
-// The findings of `inspect` about a model without running it: sizes, memory at a context, whether it fits,
+// The findings of `inspect` about a model, without running it: sizes, memory at a context, whether it fits,
 // and its drafter.
 #pragma once
 
@@ -30,7 +30,7 @@ struct Inspection {
   std::int64_t memory_needed = 0, memory_available = 0;  // bytes
   std::string verdict;                                   // "fits", "tight", "does not fit"
   std::string gpu;                                       // the same for this machine's GPU; empty: none
-  std::vector<std::string> devices;                      // what each has, if the model is divided
+  std::vector<std::string> devices;                      // the part of each, if the model is divided
   std::string head_state, head_sentence, head_file;
   std::vector<std::string> head_donors;  // sources of a head for it (cli/library/head_donors.h)
   std::string tune;                      // the command that trains a drafter for it; empty: it has one

@@ -67,7 +67,7 @@ std::string shell_text(const LaunchPlan& plan, const std::vector<std::string>& m
   return text + "\n";
 }
 
-/// Empty if there is no place for it.
+/// Empty if there is no folder for it.
 std::string log_file() {
   const std::string folder = state_folder();
   std::error_code failed;

@@ -25,7 +25,7 @@ LaunchPlan launch_plan(std::string_view client, const ConnectionFacts& facts);
 std::string program_of(std::string_view client);
 /// The command that installs it.
 std::string installation_of(std::string_view client);
-/// Tokens of context that its prompt and tools need; 0: few.
+/// Tokens of context that its prompt and tools need; 0: only a few.
 std::int64_t needed_context(std::string_view client);
 
 }  // namespace ft::cli

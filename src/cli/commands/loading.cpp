@@ -90,8 +90,8 @@ PackProgress bar_on(Terminal& terminal) {
   };
 }
 
-/// Whether a GPU runs the model's programs and has room for a decoder of it. `device_bytes`: the room; 0: the
-/// free memory.
+/// Whether a GPU runs the model's programs and has room for a decoder. `device_bytes`: the room; 0: the free
+/// memory.
 Status check_backend(const Backend& backend, const Model& model, const DecoderOptions& options,
                      std::int64_t device_bytes = 0) {
   FT_TRY(backend.check_supported(model.target));
@@ -190,7 +190,7 @@ Status check_tokens(const std::string& directory, const Tokenizer& own) {
 
 namespace {
 
-/// A token that ends an answer too, where the configuration of the model lacks it.
+/// A token that also ends an answer, for models whose configuration lacks it.
 void add_end_token(std::optional<std::int32_t> end, ModelFacts& facts) {
   if (!end || *end >= facts.vocabulary) return;
   if (std::ranges::find(facts.eos_ids, *end) == facts.eos_ids.end()) facts.eos_ids.push_back(*end);

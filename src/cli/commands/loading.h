@@ -61,7 +61,7 @@ std::string gpu_fit(const Backend& gpu, const Model& model, std::int64_t context
 std::string gpu_fit(const Model& model, std::int64_t context, const BackendSettings& settings);
 /// Whether the backend maps packed weights from a file, so that they may be larger than memory.
 bool maps_weights(const LoadedModel& loaded);
-/// With --backend auto: takes the CPU instead of the GPU if a decoder of these options does not fit there.
+/// With --backend auto: uses the CPU instead of the GPU if a decoder of these options does not fit there.
 Status settle_backend(LoadedModel& loaded, const DecoderOptions& options);
 /// kUnsupported with the reason unless every id of a drafting model means the same token as in `own`.
 Status check_tokens(const std::string& directory, const Tokenizer& own);
@@ -73,7 +73,7 @@ Result<Model> load_named(const std::string& named, const LoadOptions& options = 
 /// ids exist in every vocabulary of the family.
 Result<std::string> text_directory(const std::string& named);
 
-/// The context in tokens: `asked`, or for 0 the least that is worth a start. kInvalid beyond the model's own.
+/// The context in tokens: `asked`, or for 0 the minimum for a start. kInvalid beyond the model's own.
 Result<std::int64_t> choose_context(std::int64_t asked, const Model& model);
 
 /// An error of model files, with kInvalid as kCorrupt.

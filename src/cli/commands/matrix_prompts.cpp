@@ -46,7 +46,7 @@ std::string picture_uri(std::size_t number) {
   return "data:image/bmp;base64," + api::encode_base64(drawn_picture(static_cast<int>(number)));
 }
 
-/// A conversation with pictures; three kinds take turns.
+/// A conversation with pictures, of three alternating kinds.
 Result<MatrixPrompt> picture_prompt(std::size_t index, const LoadedModel& loaded) {
   const std::size_t number = index / 3;
   Message asked{"user", "What does the picture show?", "", {picture_uri(number)}};

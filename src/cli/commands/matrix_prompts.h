@@ -1,6 +1,6 @@
 // The prompts of the losslessness matrix: texts of many kinds and lengths, or random token ids for a model
-// without a tokenizer. If the model has a vision tower, every third prompt shows pictures: one, two in a
-// turn, or one in an earlier turn with tools. Answers are hard to draft. Written for this project.
+// without a tokenizer. If the model has a vision tower, every third prompt has pictures: one, two in a turn,
+// or one in an earlier turn with tools. Answers are hard to draft. Written for this project.
 #pragma once
 
 #include <vector>

@@ -14,7 +14,7 @@ namespace ft::cli {
 /// empty, the place of the shipped model.
 Result<std::string> find_model(const std::string& named);
 
-/// A name like a path is not looked for elsewhere: its disk may be unplugged.
+/// A name like a path is not searched for elsewhere: its disk may be disconnected.
 bool looks_like_path(const std::string& named);
 
 }  // namespace ft::cli

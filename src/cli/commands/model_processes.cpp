@@ -26,7 +26,7 @@ Error read_error(const Json& error) {
   const std::string code = error.value("code", std::string());
   const std::string message = error.value("message", std::string("the process told no reason"));
   if (code == "exhausted") return {Code::kExhausted, message};
-  return {Code::kIo, message};  // of its files or its backend: no request can mend it
+  return {Code::kIo, message};  // of its files or its backend: no request can fix it
 }
 
 ModelNews read_news(std::string_view line) {
@@ -68,7 +68,7 @@ class Process : public server::ModelProcess {
     return news;
   }
   void go() override { child_.tell("go\n"); }
-  /// One that does not serve yet has nothing to finish.
+  /// A process that does not serve yet has nothing to finish.
   void stop() override { child_.signal(serves_ && !std::exchange(told_, true) ? SIGTERM : SIGKILL); }
   bool has_ended() override { return child_.has_ended(); }
   void tell(std::string_view line) const { child_.tell(line); }

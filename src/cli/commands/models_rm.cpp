@@ -49,7 +49,7 @@ Result<int> may_delete(const ModelsRmOptions& options, const std::string& comman
 
 // ---- rm ---------------------------------------------------------------------------------------------------
 
-/// A model outside of the hub's cache: the whole folder or file goes.
+/// A model outside the hub's cache: deletes the whole folder or file.
 Result<hub::Removal> plan_folder(const std::string& root) {
   hub::Removal plan;
   plan.snapshot = root, plan.paths = {root};

@@ -1,4 +1,4 @@
-// How a model of this machine is deleted.
+// How a model on this machine is deleted.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace ft::cli {
 
-/// The command that deletes the model; another program's models are its own.
+/// The command that deletes the model, of the program that has it; empty for the shipped model.
 std::string how_to_delete(const KnownModel& model);
 
 }  // namespace ft::cli

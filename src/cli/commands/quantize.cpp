@@ -53,7 +53,7 @@ Result<convert::Recipe> read_recipe(const QuantizeOptions& options, const conver
   return recipe;
 }
 
-/// Measures which matrices deserve more bits.
+/// Measures which matrices need more bits.
 Result<CalibratedRecipe> calibrate(const QuantizeOptions& options, const convert::Source& source,
                                    const convert::Recipe& base, Terminal& terminal) {
   BitCalibration calibration;

@@ -30,7 +30,7 @@ ScoredPosition score_row(std::int32_t id, std::span<const float> logits, int top
                          std::vector<std::int32_t>& order) {
   ScoredPosition position;
   position.id = id;
-  const auto best = std::max_element(logits.begin(), logits.end());  // the first of equals: the lowest id
+  const auto best = std::max_element(logits.begin(), logits.end());  // the first of equal ones: the lowest id
   position.argmax = static_cast<std::int32_t>(best - logits.begin());
   position.argmax_logit = *best;
   position.logsumexp = logsumexp(logits, *best);

@@ -21,7 +21,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// NAME is another name of the first model, NAME=MODEL of that one.
+/// NAME is another name of the first model; NAME=MODEL names that model.
 Result<std::map<std::string, std::string>> read_aliases(const std::vector<std::string>& values,
                                                         const std::vector<NamedModel>& models) {
   std::map<std::string, std::string> aliases;

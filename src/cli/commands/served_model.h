@@ -7,7 +7,7 @@
 
 namespace ft::cli {
 
-/// In settings where the model is not known.
+/// Replaces the model's name in settings if it is unknown.
 inline constexpr const char* kUnknownModel = "MODEL";
 
 /// Id and context of the first model that the server lists, or an error that says why there is none: kBusy

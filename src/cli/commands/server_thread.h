@@ -22,7 +22,7 @@ void end_answers(bool quiet, const std::function<bool()>& drain);
 /// Waits until no answer is being sent. False: `limit` passed before.
 bool wait_for_answers(const server::App& app, std::chrono::milliseconds limit);
 
-/// Runs the server; stops and joins it at the end of its life.
+/// Runs the server; its destructor stops and joins it.
 class ServerThread {
  public:
   explicit ServerThread(server::Server& server) : server_(server), thread_([this] { server_.run(); }) {}

@@ -30,7 +30,7 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-/// Identity of the weights and of this program: with the backend they determine every bit of a result.
+/// The identity of the weights and of this program: with the backend, it decides every bit of a result.
 Result<std::string> bits_of(const Model& model) {
   FT_ASSIGN(const MappedFile program, MappedFile::open(program_file()));
   return fmt::format("{} {:016x}", model.checkpoint->state_fingerprint(), checksum(program.bytes()));
@@ -171,7 +171,7 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
             "Default draft tokens per round: auto (default) or 0 to 15");
 }
 
-/// Token ids of another model mean other words, so each model has a separate file.
+/// Token ids of another model mean other words, so each model has its own file.
 RecallFileOptions recall_file_options(const Model& model, const std::string& folder) {
   if (folder.empty()) return {};
   const std::string key = fingerprint(model.name + "\n" + to_text(model.target));
@@ -220,8 +220,8 @@ Result<CacheTierOptions> cache_folder(const LoadedModel& loaded, const ServeOpti
   return folder;
 }
 
-/// The memory of one of several models where no flag sets it: room for a few conversations of an agent and
-/// their cache, or less if memory is short. The rest is left to the others.
+/// The memory of one of several models if no flag sets it: room for a few conversations of an agent and their
+/// cache, or less if memory is short. The rest is for the other models.
 MemoryAsk modest(MemoryAsk ask, const LoadedModel& loaded, const DecoderOptions& options) {
   constexpr int kFewSlots = 4;
   constexpr std::int64_t kAgentContext = 32768, kPrompts = 4;
@@ -243,7 +243,7 @@ MemoryAsk modest(MemoryAsk ask, const LoadedModel& loaded, const DecoderOptions&
   return fits ? roomy : planned(ask);
 }
 
-/// Takes the backend on which the least that was asked for fits, and divides its memory.
+/// Uses the backend that fits the minimum that was asked for, and divides its memory.
 Status settle_memory(LoadedModel& loaded, const ServeOptions& choice, EngineOptions& options) {
   constexpr int kMegabyte = 20;
   MemoryAsk ask;

@@ -60,8 +60,8 @@ struct ServingKeys {
 /// The keys of --api-key and of both files.
 Result<ServingKeys> serving_keys(const ServeOptions& serve);
 
-/// Where `serve` would listen by the environment and the settings file, and one of its keys. Model and
-/// context are unknown. kInvalid if the server chooses its port at its start.
+/// The address where `serve` would listen according to the environment and the settings file, and one of its
+/// keys. Model and context are unknown. kInvalid if the server chooses its port at its start.
 Result<ConnectionFacts> usual_connection();
 /// The same of a server that runs.
 ConnectionFacts connection_of(const api::ModelInfo& model_info, const std::string& url,

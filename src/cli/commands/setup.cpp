@@ -1,4 +1,4 @@
-// `foretoken setup`: makes one model ready without a question: fetch it, measure and pack it, verify it.
+// `foretoken setup`: prepares one model without a question: fetches, measures, packs and verifies it.
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 

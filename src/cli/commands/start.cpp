@@ -68,7 +68,7 @@ Status fetch(const std::string& name, const StartOptions& options, StartRequest&
   return {};
 }
 
-/// The model is here, and its configuration and the headers of its weights say that it runs.
+/// The model exists, and its configuration and the headers of its weights show that it runs.
 Status check_here(const std::string& name) {
   if (is_synth_name(name)) return {};
   FT_ASSIGN(const std::string directory, find_model(name));
@@ -117,7 +117,7 @@ Room room_here() {
   return room_for_models(free, gpu, made.ok() ? (*made)->limits({}).memory_bytes : 0);
 }
 
-/// "Another one" of question 1: until a name or a folder fits.
+/// "Another one" of question 1: asks until a name or a folder fits.
 Status ask_name(const StartOptions& options, Menu& menu, StartRequest& request, Terminal& terminal) {
   for (;;) {
     const std::optional<std::string> typed = menu.line("a folder, ORG/NAME or a name: ");
@@ -184,7 +184,7 @@ bool ask_mode(Menu& menu, LastStart& choice) {
   return true;
 }
 
-/// --max, refused where it cannot be.
+/// --max, refused if Max mode is not available.
 Status take_max_flag(const StartOptions& options, LastStart& choice) {
   if (!options.max) return {};
   if (choice.where == "chat")
@@ -230,7 +230,7 @@ Result<StartRequest> choose_alone(const StartOptions& options, const std::option
   return request;
 }
 
-/// The last choice again. Nothing: other questions follow.
+/// Uses the last choice again. Returns nothing if other questions must follow.
 std::optional<StartRequest> ask_repeat(const LastStart& last, Menu& menu, Terminal& terminal) {
   const std::optional<bool> same =
       menu.confirm(fmt::format("Same as last time?  {}, {}", model_text(last.model), where_text(last)), true);

@@ -20,14 +20,14 @@ std::int64_t needed(const ModelOffer& offer) {
 
 bool fits(const ModelOffer& offer, std::int64_t free_bytes) { return needed(offer) <= free_bytes; }
 
-/// Nothing for a model that fits the memory.
+/// Nothing if the model fits the memory.
 std::string fit_text(const ModelOffer& offer, std::int64_t free_bytes) {
   const std::int64_t lacking = needed(offer) - free_bytes;
   if (lacking <= 0) return "";
   return fmt::format("needs {} more memory, ", bytes_text(static_cast<double>(lacking)));
 }
 
-/// Speed over plain decoding that `graft` and conversions with the head have reached; the catalogue has a
+/// The speed over plain decoding that `graft` and conversions with the head have reached; the catalogue has a
 /// figure for each of its models.
 constexpr double kHeadDrafts = 1.5, kLookupDrafts = 1.1;
 
@@ -65,8 +65,8 @@ ModelOffer offer_to_fetch(const CatalogueEntry& entry, double read_gb_per_s) {
   return offer;
 }
 
-/// Those that fit. With a measured speed, the largest that reach a comfortable one come first, since the
-/// fastest of all is always the smallest; then the others, the fastest first.
+/// The models that fit. With a measured speed, the largest models at a comfortable speed come first, since
+/// the fastest of all is always the smallest; then the others, the fastest first.
 std::vector<ModelOffer> offers_to_fetch(const std::vector<const KnownModel*>& here, std::int64_t free_bytes,
                                         double read_gb_per_s) {
   constexpr double kComfortable = 10;  // tokens/s: faster than most people read

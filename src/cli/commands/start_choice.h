@@ -38,16 +38,16 @@ struct ModelOffer {
 /// about three quarters of the memory's read speed (bench/results). 0: the read speed is unknown.
 double expected_speed(std::int64_t token_bytes, double read_gb_per_s);
 
-/// The models of this machine that run, those that fit first and the fastest of them first; the first eight
-/// of the catalogue that fit; the shipped model; "another one". `free_bytes`, `read_gb_per_s` (measured): of
-/// memory; 0 for the latter: unknown, so tiers and the catalogue give the order.
+/// The models on this machine that run, fitting ones first and the fastest of them first; the first eight of
+/// the catalogue that fit; the shipped model; "another one". `free_bytes`, `read_gb_per_s`: of memory; a read
+/// speed of 0 is unknown, so tiers and the catalogue give the order.
 std::vector<ModelOffer> offer_models(const Library& library, std::int64_t free_bytes,
                                      double read_gb_per_s = 0);
 /// With headings before the kinds.
 std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers);
 /// Sentences that name the rest of the catalogue, and how much memory the larger ones lack; may be empty.
 std::string not_offered(const std::vector<ModelOffer>& offers, std::int64_t free_bytes);
-/// Memory that a model of this size takes while it runs, about.
+/// Approximate memory of a running model of this size.
 std::int64_t memory_for(std::int64_t bytes);
 
 /// "the page in the browser" and the like, for the last choice and the second question.

@@ -22,7 +22,7 @@ constexpr int kTrainerLookMs = 100;
 constexpr double kTrainerGraceS = 20;  // to save a checkpoint
 constexpr std::size_t kMaxLogBytes = std::size_t{1} << 20;
 
-/// Calls line() for each line of a child's output until it ends. True: it was stopped.
+/// Calls line() for each line of a child's output until it ends. True if it was stopped.
 bool read_lines(ChildProcess& child, const std::function<void(const std::string&)>& line,
                 const std::function<bool()>& stopped) {
   std::string text;
@@ -45,7 +45,7 @@ bool read_lines(ChildProcess& child, const std::function<void(const std::string&
   }
 }
 
-/// The last line that a program wrote to its log: of a Python program, what went wrong.
+/// The last line that a program wrote to its log: for a Python program, the error.
 std::string last_line(const std::string& log) {
   Result<std::string> text = read_text_file(log, kMaxLogBytes);
   if (!text.ok()) return {};
@@ -53,7 +53,7 @@ std::string last_line(const std::string& log) {
   return text->substr(text->rfind('\n') + 1);
 }
 
-/// By way of env, which passes the whole path on as the program's name: by it Python finds its environment.
+/// Runs it through env, which keeps the whole path in argv[0], where Python looks for its environment.
 ChildOptions child_options(const std::string& program, std::vector<std::string> arguments,
                            const std::string& log) {
   ChildOptions options;

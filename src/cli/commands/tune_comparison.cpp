@@ -21,7 +21,7 @@ constexpr int kComparedTokens = 128, kComparedDepth = 3;
 constexpr double kMinGain = 1.02;
 constexpr std::size_t kMaxBaseCardBytes = std::size_t{1} << 20;
 
-/// The drafters that the model has, with the new one in the place of one of its kind.
+/// The drafters that the model has, with the new one in place of one of its kind.
 Result<std::vector<DraftFolder>> with_new(const ComparisonChoice& choice) {
   FT_ASSIGN(std::vector<DraftFolder> folders, found_drafters(choice.directory));
   std::erase_if(folders, [&](const DraftFolder& folder) { return folder.name == choice.drafter.name; });
@@ -67,8 +67,8 @@ Result<std::vector<std::pair<std::string, double>>> rounds_at_depth(Engine& engi
   return found;
 }
 
-/// It wins if it has the most tokens a round, which no noise of the machine can give it, and is the fastest
-/// alone or within `auto`.
+/// The new drafter wins if it has the most tokens a round, a figure without noise of the machine, and is the
+/// fastest alone or within `auto`.
 void judge(const ComparisonChoice& choice, Comparison& found) {
   const auto longest = std::ranges::max_element(found.at_depth3, {}, &std::pair<std::string, double>::second);
   const bool leads = longest != found.at_depth3.end() && longest->first == choice.drafter.name;
@@ -98,7 +98,7 @@ void judge(const ComparisonChoice& choice, Comparison& found) {
   }
 }
 
-/// The line of the model's card that names its licence.
+/// The line of the model's card with its licence.
 std::string licence_of(const std::string& directory) {
   const Result<std::string> card =
       read_text_file((fs::path(directory) / "README.md").string(), kMaxBaseCardBytes);

@@ -24,7 +24,7 @@ constexpr int kTurnTokens = 96;            // of a user turn that the model make
 constexpr std::uint64_t kHeldOutSeed = 77, kTrainingSeed = 1;
 constexpr std::int64_t kRenderedAt = 1'767'225'600;  // for templates with a date: the same text on any day
 
-/// Pieces of a text that end at the end of a line.
+/// Pieces of a text, each ending at a line end.
 void add_pieces(const std::string& text, std::vector<std::string>& pieces) {
   for (std::size_t at = 0; at < text.size() && pieces.size() < kMaxGiven;) {
     std::size_t end = std::min(at + kPieceBytes, text.size());

@@ -52,7 +52,7 @@ std::string usual_folder(const std::string& identity) {
   return heads.empty() ? "" : heads.substr(0, heads.rfind('/')) + "/tuned/" + identity;
 }
 
-/// A third of the vocabulary, but half of a small one: more of it makes drafts slower and seldom better.
+/// A third of the vocabulary, but half of a small one: a larger part makes drafts slower and seldom better.
 int draft_vocabulary_of(int vocabulary) {
   constexpr int kSmall = 16384, kMaxSize = 32000;
   return vocabulary <= kSmall ? (vocabulary + 1) / 2 : std::min(vocabulary / 3, kMaxSize);
@@ -193,7 +193,7 @@ Result<std::unique_ptr<Decoder>> Work::decoder() const {
   return made;
 }
 
-/// Writes those shards, or as many of them as fit into `seconds`, if that is more than 0. How long it wrote.
+/// Writes those shards, or as many as fit into `seconds` if that is more than 0. Returns the time it took.
 Result<double> Work::write_some(const std::vector<std::int64_t>& shards, double seconds,
                                 tune::DatasetProgress& seen) {
   if (shards.empty()) return 0.0;
@@ -292,7 +292,7 @@ Status Work::measure_plan() {
   if (options_.texts == 0) {
     terminal_.note("measuring how fast the model writes");
     tune::DatasetProgress seen;
-    // As many as fill the streams for a while; a shard that is whole is kept.
+    // As many shards as keep the streams busy for a while; a complete shard is kept.
     plan_.shards = std::max<std::int64_t>(1, streams() * 4 / tune::kPromptsOfShard);
     FT_ASSIGN(const tune::DatasetCheck found, tune::check_shards(dataset()));
     FT_ASSIGN(const double wrote_s, write_some(found.missing, std::max(kMeasureS, budget / 100), seen));
@@ -338,7 +338,7 @@ std::int64_t Work::bytes_of_shard() const {
   return tune::shard_bytes(dataset().header, tune::kPromptsOfShard, tokens);
 }
 
-/// As many as may fill most of the disk.
+/// The number of shards that may fill most of the disk.
 std::int64_t Work::shards_with_room() const {
   constexpr double kShare = 0.85;
   std::error_code failed;

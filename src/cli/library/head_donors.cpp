@@ -68,7 +68,7 @@ std::vector<std::string> head_donors(const Model& model, const std::string& name
   const std::string onto = name.empty() ? model.directory : name;
   if (const Result<Library> library = read_library(); library.ok()) {
     for (const KnownModel& known : library->models) {
-      if (known.found.place != kShippedPlace && could_give(known, model))  // the toy gives none
+      if (known.found.place != kShippedPlace && could_give(known, model))  // the shipped model gives none
         donors.push_back(fmt::format("foretoken graft --head {} --onto {}", known.found.name, onto));
     }
   }

@@ -18,10 +18,10 @@ struct LastStart {
 
 inline constexpr const char* kKeptStart = "kept for next time: foretoken start";
 
-/// Writes the choice down for the command that this process becomes. It is kept after the model is loaded.
+/// Saves the choice for the command that this process becomes. It is kept once the model has loaded.
 Status begin_start(const LastStart& choice);
-/// After a load: the choice of `start`, if this process was `start` before, is from now on the last one. True
-/// if it was.
+/// Call it after a load: if this process was `start` before, its choice becomes the last one. True if it
+/// did.
 bool keep_start();
 /// Nothing if there is none, or it is damaged.
 std::optional<LastStart> last_start();

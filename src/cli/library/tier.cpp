@@ -21,7 +21,7 @@ Result<FamilyMatch> family_of(const hub::ModelSummary& summary) {
   return read_config(files);
 }
 
-/// Of the MTP head and of the drafters that load without a flag.
+/// The MTP head and the drafters that load without a flag.
 std::string drafters_text(const hub::ModelSummary& summary, bool has_head) {
   constexpr std::pair<std::string_view, std::string_view> kNames[] = {
       {"eagle3", "EAGLE-3"}, {"dflash", "DFlash"}, {"assistant", "assistant"}, {"model", "a smaller model"}};
@@ -37,7 +37,7 @@ std::string drafters_text(const hub::ModelSummary& summary, bool has_head) {
   return text;
 }
 
-/// The tier of a whole model of a family: verified, compatible, or without the head that it should have.
+/// The tier of a complete model of a family: verified, compatible, or without the head of its family.
 void assess_whole(const hub::ModelSummary& summary, const std::string& name, Assessment& found) {
   found.drafters = drafters_text(summary, found.has_head);
   if (found.verified = find_verified(summary.identity); found.verified) {

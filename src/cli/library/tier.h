@@ -1,5 +1,5 @@
 // Whether this model runs here: its tier, from its summary and the table of families. No weights are read. A
-// tier says nothing about answers: a head can change the speed of an answer, never the answer.
+// tier does not describe answers: a head can change the speed of an answer, never the answer.
 #pragma once
 
 #include <optional>

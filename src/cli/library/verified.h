@@ -1,5 +1,5 @@
 // Results of `verify` on this machine: a small file per model in the state folder, named by the identity of
-// configuration and weights (hub/summary.h). It counts for this version only: another has other kernels.
+// configuration and weights (hub/summary.h). A result counts for this version's kernels only.
 #pragma once
 
 #include <cstdint>

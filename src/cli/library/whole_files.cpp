@@ -29,7 +29,7 @@ bool is_etag(const std::string& text) {
 
 using Inode = std::pair<dev_t, ino_t>;
 
-/// The hashes of a snapshot's own files, where links are impossible: by the list of its commit, and by the
+/// The hashes of a snapshot's own files, if links are impossible: from the list of its commit, and from the
 /// blobs to which they are hard links.
 struct KnownHashes {
   std::map<std::string, std::string> by_path;

@@ -41,7 +41,7 @@ bool lives(int process, std::int64_t start) {
   return process > 0 && start != 0 && process_start(process) == start;
 }
 
-/// A file that is cut or edited counts as one dead user: then the fans are put back.
+/// A truncated or edited file counts as one dead user: then the fans are restored.
 std::vector<MaxUser> read(const std::string& path) {
   std::ifstream file(path);
   if (!file) return {};

@@ -1,7 +1,7 @@
 // The marker of Max mode: a file that lists the processes that keep the fans at maximum, so that the next
-// command can restore them after all were killed. A process is named by its number and start; `since` is the
-// time when it turned Max mode on. Thread: any; processes take turns through a lock. Every change is on the
-// disk when a call returns. Errors: kIo.
+// command can restore them after all were killed. A process is identified by its number and start; `since` is
+// the time when it turned Max mode on. Thread: any; processes take turns through a lock. Every change is on
+// the disk when a call returns. Errors: kIo.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ class MaxMarker {
   Users users() const;
   /// Adds or replaces the entry of user.process. The same process keeps its `since`.
   Status set(MaxUser user) const;
-  /// The users that are left.
+  /// The remaining users.
   Result<std::vector<MaxUser>> remove(int process) const;
 
  private:

@@ -26,7 +26,7 @@ Result<std::unique_ptr<MaxMode>> MaxMode::start(MaxModeOptions options) {
   return mode;
 }
 
-// Marker, guard, fans: in this order, so that the fans are restored after a death between two of them.
+// Marker, guard, fans: in this order, so that the fans are restored if the program dies in between.
 Status MaxMode::begin() {
   FT_ASSIGN(const MaxMarker marker, MaxMarker::open());
   FT_TRY(marker.set({::getpid(), process_start(::getpid()), 0, 0, false}));
@@ -41,7 +41,7 @@ Status MaxMode::begin() {
                      "Max mode: the fans were asked for less than 85 % of their maximum; they are "
                      "automatic again"};
   }
-  if (!ramped.ok()) return ramped;  // the destructor closes the pipe, and the guard puts the fans back
+  if (!ramped.ok()) return ramped;  // the destructor closes the pipe, and the guard restores the fans
   thread_ = std::thread([this] { watch(); });
   return {};
 }
@@ -69,7 +69,7 @@ Status MaxMode::renew_guard() {
 
 void MaxMode::tell(char byte) {
   if (guard_.pipe >= 0 && ::write(guard_.pipe, &byte, 1) < 0) {
-    // The guard is gone: the next look replaces it.
+    // The guard is gone: the next check replaces it.
   }
 }
 

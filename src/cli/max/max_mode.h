@@ -35,7 +35,7 @@ class MaxMode {
   void tell(char byte);
   Status renew_guard();
   void replace_guard(bool idle);
-  /// The guard puts the fans back and ends; waits for that, at most 5 s.
+  /// The guard restores the fans and ends; waits for that, at most 5 s.
   void end_guard();
 
   ThermalForge fans_;

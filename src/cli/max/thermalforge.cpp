@@ -57,7 +57,7 @@ Status check_socket(const std::string& path) {
           path, kInstall)};
 }
 
-/// Reads until the end, the limit or the deadline. False: the time is over.
+/// Reads until the end, the limit or the deadline. False at the deadline.
 bool read_all(int file, Clock::time_point deadline, std::string& text) {
   for (;;) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();

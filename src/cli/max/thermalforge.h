@@ -42,7 +42,7 @@ class ThermalForge {
 Result<std::vector<Fan>> read_fans(const std::string& text);
 /// Every fan is asked for at least 85 % of its maximum.
 bool are_ramped(const std::vector<Fan>& fans);
-/// Every fan turns that fast.
+/// Every fan turns at 85 % of its maximum or faster.
 bool turn_fast(const std::vector<Fan>& fans);
 
 }  // namespace ft::cli

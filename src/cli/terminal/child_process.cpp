@@ -30,7 +30,7 @@ void pass_on(int number) {
   if (pid > 0) ::kill(pid, number);
 }
 
-/// While it lives, the terminal's keys are the child's.
+/// While it lives, the child receives the terminal's keys.
 class ChildHasKeys {
  public:
   explicit ChildHasKeys(pid_t pid) {

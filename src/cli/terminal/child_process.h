@@ -39,13 +39,13 @@ class ChildProcess {
   /// Status as a shell gives it: 128 and the signal for a program that a signal ended. Meanwhile SIGINT and
   /// SIGQUIT are left to the child, and SIGTERM and SIGHUP are passed on to it.
   int wait();
-  /// The first line of a background program's stdout; none if it ended or `stop` became true before.
+  /// The first line of a background program's stdout; none if it ended first or `stop` became true.
   std::optional<std::string> first_line(const volatile bool& stop);
   /// SIGTERM, and SIGKILL after `grace_s` seconds.
   void stop(double grace_s);
   /// Reads a background program's stdout.
   int output() const { return out_; }
-  /// Writes to its stdin; a program that has ended does not read.
+  /// Writes to its stdin; has no effect on a program that has ended.
   void tell(std::string_view text) const;
   void signal(int number);
   /// Lets a background program run on; its pipes end.
@@ -58,8 +58,8 @@ class ChildProcess {
   bool ended(bool block);
 
   pid_t pid_;
-  int out_;  // reads its stdout; -1: it has ours
-  int in_;   // writes its stdin; -1: it has none
+  int out_;  // reads its stdout; -1: it shares ours
+  int in_;   // writes its stdin; -1: there is no pipe
   std::optional<int> status_;
 };
 

@@ -13,7 +13,7 @@
 namespace ft::cli {
 namespace {
 
-constexpr std::int64_t kTogetherNs = 300'000'000;  // signals of one wish come within this time
+constexpr std::int64_t kTogetherNs = 300'000'000;  // signals of one stop request come within this time
 
 std::atomic<int> pipe_end{-1};
 

@@ -35,8 +35,8 @@ struct LineEditor::Edited {
     of(line).interrupted = true;
     return CC_NEWLINE;
   }
-  /// A Ctrl-D that came while the terminal was not in the editor's mode arrives as NUL: the kernel keeps an
-  /// end of input as that byte once lines are off.
+  /// A Ctrl-D that arrived while the terminal was not in the editor's mode is a NUL byte: the kernel stores
+  /// an end of input as that byte when line mode is off.
   static unsigned char end_input(EditLine* line, int) {
     const LineInfo* typed = el_line(line);
     return typed->lastchar == typed->buffer ? CC_EOF : CC_NORM;

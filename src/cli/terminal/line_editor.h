@@ -1,6 +1,6 @@
 // Reads lines from the user: through libedit with history on a terminal, plainly from a pipe. A backslash at
 // the end of a line continues it. Ctrl-C abandons the line, not the program. A history file that cannot be
-// written only gives a note.
+// written only causes a note.
 #pragma once
 
 #include <memory>

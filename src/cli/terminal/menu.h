@@ -28,7 +28,7 @@ class Menu {
   /// or the end of input.
   std::optional<std::size_t> choose(const std::string& title, const std::vector<MenuRow>& rows,
                                     const std::string& help);
-  /// Enter takes `usual`.
+  /// Enter answers `usual`.
   std::optional<bool> confirm(const std::string& question, bool usual);
   /// A line of text; nothing after Ctrl-C or at the end of input.
   std::optional<std::string> line(const std::string& prompt);

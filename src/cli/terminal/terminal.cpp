@@ -32,7 +32,7 @@ int columns_of(int file) {
 
 constexpr char kFixedBlank = '\x01';
 
-/// A command stays on one line if it fits one, so that it can be copied: its blanks become kFixedBlank.
+/// Keeps a command on one line if it fits, so that it can be copied: its blanks become kFixedBlank.
 std::string with_whole_commands(std::string text, std::size_t columns) {
   constexpr std::string_view kProgram = "foretoken ";
   for (std::size_t at = 0; (at = text.find(kProgram, at)) != std::string::npos; at += kProgram.size()) {

@@ -51,7 +51,7 @@ class Terminal {
   Status status_;
 };
 
-/// A progress bar on stderr for work longer than a second; silent without a terminal.
+/// A progress bar on stderr for work that takes longer than a second; silent without a terminal.
 class Progress {
  public:
   Progress(Terminal& terminal, std::string title, std::int64_t total);

@@ -1,7 +1,7 @@
 // GridMatrix: integer codes with a scale and a zero point per group: value = (code - zero) * scale. The
-// layouts of GPTQ, AutoAWQ and compressed-tensors pack the same three things differently. As MLX's affine
-// matrix the codes stay and bias = -zero * scale. That is exact where the zero is a power of two, or where
-// scales and biases are float32. Sources: GPTQModel, AutoAWQ, compressed-tensors (packing by definition).
+// layouts of GPTQ, AutoAWQ and compressed-tensors pack the same three things differently. In MLX's affine
+// matrix the codes stay, and bias = -zero * scale. That is exact if the zero is a power of two, or if scales
+// and biases are float32. Sources: GPTQModel, AutoAWQ, compressed-tensors (packing by definition).
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct BitStream {
   int bits = 4;
   int per_word = 0;                   // 0: dense; otherwise the values that a word holds
   std::uint32_t added_to_words = 0;   // GPTQ's zeros are stored less one, word by word
-  std::uint32_t added_to_values = 0;  // the same where fields cross words
+  std::uint32_t added_to_values = 0;  // the same if fields cross words
 
   unsigned at(std::int64_t index) const;
 };

@@ -373,7 +373,7 @@ Result<format::MatrixPointer> Module::read_fp8() const {
   return fp8_matrix(layout);
 }
 
-/// The module and the part of a name; no part: a tensor that no quantiser knows.
+/// The module and the part of a name; no part: the tensor does not belong to a known quantiser.
 std::pair<std::string, std::string_view> split(const std::string& name) {
   for (const std::string_view part : kParts) {
     if (name.ends_with(part)) return {name.substr(0, name.size() - part.size()), part};

@@ -28,8 +28,8 @@ Result<ForeignConfig> read_foreign_config(const nlohmann::json& config, const st
 /// True if some tensor belongs to a foreign quantiser.
 bool has_foreign_parts(const format::Checkpoint& checkpoint);
 
-/// All tensors, with the modules of the quantiser as matrices. `float32_scales`: where an asymmetric grid
-/// needs them to be exact.
+/// All tensors, with the modules of the quantiser as matrices. `float32_scales`: use float32 if an asymmetric
+/// grid needs it to be exact.
 Result<std::vector<SourceTensor>> read_foreign(const format::Checkpoint& checkpoint,
                                                const ForeignConfig& config, bool float32_scales);
 

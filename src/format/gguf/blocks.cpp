@@ -116,7 +116,7 @@ void read_q6_k(const std::byte* block, Group* out) {
   }
 }
 
-/// Codes of 3 bits, which are kept in 4.
+/// Codes of 3 bits, stored in 4.
 void read_q3_k(const std::byte* block, Group* out) {
   const float d = half_at(block, 108);
   for (int i = 0; i < kSuperBlock; ++i) {
@@ -133,7 +133,7 @@ void read_q3_k(const std::byte* block, Group* out) {
   }
 }
 
-/// Codes of 2 bits, which are kept in 4.
+/// Codes of 2 bits, stored in 4.
 void read_q2_k(const std::byte* block, Group* out) {
   const float d = half_at(block, 80), dmin = half_at(block, 82);
   for (int i = 0; i < kSuperBlock; ++i) {
@@ -184,7 +184,7 @@ constexpr std::array<BlockType, 15> kTypes = {{
     {14, "Q6_K", 256, 210, 6, 16, false, read_q6_k},
     {kMxfp4, "MXFP4", 32, 17, 0, 0, false, nullptr},
 }};
-// Types that exist and are not read: for the message.
+// Types that exist but are not read: for the message.
 constexpr std::pair<std::uint32_t, std::string_view> kRefused[] = {
     {9, "Q8_1"},   {15, "Q8_K"},  {16, "IQ2_XXS"}, {17, "IQ2_XS"}, {18, "IQ3_XXS"},
     {19, "IQ1_S"}, {21, "IQ3_S"}, {22, "IQ2_S"},   {23, "IQ4_XS"}, {29, "IQ1_M"},

@@ -59,7 +59,7 @@ bool writes_spaces(const Splitting& splitting) {
   return splitting.words == Words::kSpaces || splitting.words == Words::kPieces;
 }
 
-/// The expression; empty: the library's own of GPT-2.
+/// The expression; empty: GPT-2's, which the library includes.
 std::string pattern_of(Words words) {
   const std::string contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)", spaces = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
   const std::string lead = R"([^\r\n\p{L}\p{N}]?)", letters = lead + R"(\p{L}+)";
@@ -130,7 +130,7 @@ json pre_tokenizer(const Splitting& splitting) {
   return {{"type", "Sequence"}, {"pretokenizers", std::move(steps)}};
 }
 
-/// `prefixed`: a text begins with a space that is not its own.
+/// `prefixed`: a space is added before each text.
 json normalizer(const Splitting& splitting, bool prefixed) {
   const json space = {{"type", "Replace"}, {"pattern", {{"String", " "}}}, {"content", kSpace}};
   if (prefixed)

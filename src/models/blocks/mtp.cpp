@@ -35,7 +35,7 @@ DraftIds draft_ids(const LoadOptions& options, const ModelFacts& facts) {
   return drafts;
 }
 
-/// In how many bits the head's matrices are read at most, by default: about as the target's are.
+/// The default maximum of bits in which the head's matrices are read: about as many as the target has.
 int bits_like(const Program& target) {
   double bits = 0, elements = 0;
   each_matrix(target, [&](const Weight& weight) {
@@ -46,8 +46,8 @@ int bits_like(const Program& target) {
   return bits < kFew * elements ? 4 : 8;
 }
 
-/// Pairs (next token, hidden state of the token before it) to the hidden state that predicts the token after
-/// next.
+/// From pairs (next token, hidden state of the token before it) to the hidden state that predicts the token
+/// after the next.
 void emit(Program& p, const Model& model, WeightSource& source, const MtpHead& head, DraftIds drafts) {
   const int width = model.facts.width;
   const Row hidden = p.input(width);

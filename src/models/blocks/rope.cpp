@@ -22,7 +22,7 @@ double yarn_scale(double factor, double mscale) {
   return factor <= 1 ? 1.0 : 0.1 * mscale * std::log(factor) + 1.0;
 }
 
-/// The factor of a stretched context. Where YaRN names none, it is the quotient of both lengths.
+/// The factor of a stretched context. If YaRN names none, it is the quotient of both lengths.
 double read_factor(KeyReader& keys, const Rope& rope, std::int64_t positions) {
   const bool derived = rope.type == RopeType::kYarn && rope.original_positions < positions;
   if (keys.find("factor") == nullptr && !derived)
@@ -86,7 +86,7 @@ Range yarn_range(const Rope& rope) {
   return range;
 }
 
-/// Long waves are stretched, short ones stay, those between are mixed.
+/// Long waves are stretched, short ones are kept, and those in between are mixed.
 double llama3_frequency(const Rope& rope, double frequency) {
   const auto old = static_cast<double>(rope.original_positions);
   const double wave = 2 * std::numbers::pi / frequency;

@@ -29,7 +29,7 @@ struct Layer {
   Convolutions attention, mlp;  // of DFlash2
 };
 
-/// Tensors of another design than the config's: the file would draft badly without them.
+/// Refuses a file with tensors of another design than the config's: it would draft badly without them.
 Status check_design(const Config& config, WeightSource& source) {
   struct Mark {
     const char* tensor;

@@ -30,7 +30,7 @@ struct Keys {
   KeyReader& own;
   bool speculators;
 
-  /// The object that has the key; where none has it, the one that should.
+  /// The object that has the key; if none has it, the one that should have it.
   KeyReader& of(const char* key) const {
     return own.find(key) != nullptr || top.find(key) == nullptr ? own : top;
   }
@@ -117,7 +117,7 @@ std::vector<int> read_layers(const Keys& keys, const Config& config, int target)
   return ids;
 }
 
-/// True if a sliding layer is causal inside the block. A full one is not, unless the config says so.
+/// True if a sliding layer is causal inside the block. A full layer is not, unless the config says so.
 bool sliding_is_causal(const Keys& keys, Design design) {
   if (!keys.speculators) return true;
   return !keys.top.flag("sliding_window_non_causal", design == Design::kDflash2);

@@ -58,8 +58,8 @@ void check_supported(KeyReader& top, KeyReader& sizes) {
 }
 
 /// The layers whose output the drafter reads. Lists have two conventions. In most, k is the boundary before
-/// layer k, so the output of layer k - 1. Some trainers write the layers themselves; their default list for n
-/// layers, {1, n / 2 - 1, n - 4}, is the boundaries {2, n / 2, n - 3} less one. No field of the file
+/// layer k, that is, the output of layer k - 1. Some trainers write the layers themselves; their default list
+/// for n layers, {1, n / 2 - 1, n - 4}, is the boundaries {2, n / 2, n - 3} less one. No field of the file
 /// distinguishes them, and no trainer uses boundary 1, so a list that begins with 1 lists layers.
 int layer_of(int id, int first_id) { return first_id == 1 ? id : id - 1; }
 

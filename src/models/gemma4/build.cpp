@@ -100,7 +100,7 @@ class Builder {
     return p_.linear(out, {o})[0];
   }
 
-  /// Beside the dense MLP: the router reads the stream itself, the experts their own norm of it.
+  /// Next to the dense MLP: the router reads the stream itself, the experts their own norm of it.
   Row experts(Row x, const std::string& prefix) {
     const double factor = 1 / std::sqrt(static_cast<double>(config_.hidden_size));
     const Weight router = source_.matrix(prefix + "router.proj", config_.experts, config_.hidden_size);

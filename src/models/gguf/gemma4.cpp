@@ -82,12 +82,12 @@ class Gemma4 final : public Architecture {
     const auto* list = value == nullptr ? nullptr : std::get_if<std::vector<std::int64_t>>(value);
     return list == nullptr || layer >= list->size() ? whole(name, 0) : (*list)[layer];
   }
-  /// The first layer that slides, or that does not.
+  /// The first layer that slides, or the first that does not.
   std::size_t first_layer(bool slides) const {
     const auto at = std::ranges::find(sliding_, slides);
     return at == sliding_.end() ? 0 : static_cast<std::size_t>(at - sliding_.begin());
   }
-  /// The part of the pairs of full attention that turn.
+  /// The fraction of the pairs of full attention that turn.
   double proportion(std::int64_t head_dim) const {
     for (const GgufTensor& tensor : file_.tensors) {
       if (tensor.name != "rope_freqs.weight" || tensor.shape != std::vector<std::int64_t>{head_dim / 2})

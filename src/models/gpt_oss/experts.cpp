@@ -16,7 +16,7 @@ using format::TensorView;
 constexpr const char* kAgain = "the checkpoint does not fit its config.json: download both again";
 constexpr std::int64_t kGroup = 32;  // of MXFP4
 
-/// Which rows of a stack whose rows of gate and up take turns.
+/// The rows to read of a stack: all, or only gate's or up's if the two alternate.
 enum class Rows { kAll, kGate, kUp };
 
 class Reader {

@@ -44,8 +44,8 @@ class Periodic {
 /// Runs rounds at the usual depths on a throw-away sequence, one after the other, and repeats them until they
 /// have taken `enough_ms`. If the prompt alone takes longer than kLongMs, it runs only the depths in `few`,
 /// kLongSweeps times: a start should not wait for more, and one sweep may have met a busy moment. The rounds
-/// show whether the prompt was slow only because it was the first step or the machine was busy. A round
-/// before them is not measured: a drafter's first round allocates and touches new memory.
+/// show whether the prompt was slow only because it was the first step or the machine was busy. The round
+/// before them is not measured, because a drafter's first round allocates and touches new memory.
 void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
              const std::function<void(int depth, const RoundShape& shape, double ms)>& measured) {
   constexpr int kMaxSweeps = 20;
@@ -89,7 +89,7 @@ void measure(Decoder& decoder, DrafterKind kind, const Plan& plan,
   }
 }
 
-/// The best of repeated samples, and how far the next best was from it.
+/// The best of repeated samples, and the distance of the next best one.
 struct Timing {
   double best_ms = 0, second_ms = 0;
   int seen = 0;
@@ -113,8 +113,8 @@ struct Timing {
 
 constexpr int kMaxTries = 3;
 
-/// Milliseconds of one pass of this drafter's network; 0: it could not be measured. Samples of a bad moment
-/// can agree with each other, so plain rounds between them must take the time that they took before.
+/// Milliseconds of one pass of this drafter's network; 0: it could not be measured. Samples of a busy moment
+/// can agree with each other, so plain rounds between them must take as long as before.
 double pass_ms(Decoder& decoder, const Drafter& network, const Plan& plan,
                const std::array<double, CostModel::kRows + 1>& round_ms, bool& steady) {
   Timing drafted;
@@ -158,7 +158,7 @@ CostFigures believed_of(CostFigures unsteady) {
   for (std::size_t rows = 2; rows < unsteady.verify_ms.size(); ++rows)
     unsteady.verify_ms[rows] = std::min(unsteady.verify_ms[rows], plain * guess.verify_ms[rows]);
   unsteady.draft_ms = std::min(unsteady.draft_ms, plain * guess.draft_ms);
-  constexpr double kMaxPasses = 3;  // of the first network, that a pass of another one is taken for
+  constexpr double kMaxPasses = 3;  // of the first network, as the cost of a pass of another one
   for (double& weight : unsteady.draft_weight) weight = std::min(weight, kMaxPasses);
   return unsteady;
 }

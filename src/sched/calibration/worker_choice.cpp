@@ -57,7 +57,7 @@ class Trial {
   bool ready_ = false;
 };
 
-/// All workers again if a round throws.
+/// Sets all workers again if a round throws.
 class AllUnlessChosen {
  public:
   explicit AllUnlessChosen(Backend& backend) : backend_(backend) {}

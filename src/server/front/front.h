@@ -70,7 +70,7 @@ class Front {
   void doubt(const Lease& lease);
   /// Unloads the model after its answers.
   boost::asio::awaitable<void> unload(std::size_t model);
-  /// The model that is ready and was used last; empty: no model is ready.
+  /// The ready model that was used last; empty: no model is ready.
   std::optional<std::size_t> used_last() const;
   /// The ready models, as leases.
   std::vector<Lease> ready_ones();

@@ -17,7 +17,7 @@ using net::awaitable;
 
 constexpr int kNotFound = 404, kUnavailable = 503;
 
-/// The names of the models are for callers that the keys admit.
+/// Only callers with a valid key may see the names of the models.
 HttpResponse front_health(const ServerContext& server_context, const HttpRequest& http_request) {
   HttpResponse reply;
   if (server_context.app.draining()) {

@@ -196,7 +196,7 @@ std::vector<std::size_t> ModelPool::victims(const PooledModel& wanted, std::int6
   return order;
 }
 
-/// Unloads nothing where that would not suffice.
+/// Unloads nothing if that would not be enough.
 void ModelPool::make_room(const PooledModel& wanted, std::int64_t now_ms) {
   std::int64_t lacking = used_bytes(wanted.on_device) + wanted.bytes - limit_bytes(wanted.on_device);
   for (const PooledModel& model : models_) {

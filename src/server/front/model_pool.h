@@ -1,8 +1,8 @@
-// ModelPool: which of several models are loaded. A model is wanted while a request waits for it. Its process
-// first plans its memory; it is loaded once that much is free. Otherwise the least recently used idle models
-// are unloaded. If busy models hold the memory for longer than a turn, the one that was loaded first takes no
-// new answers until it is idle, then is unloaded. A pure state machine: server/front/front.cpp passes it the
-// events and the time, and carries out the result of step(). Thread: the I/O thread.
+// ModelPool: decides which of several models are loaded. A model is wanted while a request waits for it. Its
+// process first plans its memory and is loaded once that much is free. Otherwise the least recently used idle
+// models are unloaded. If busy models hold the memory for longer than a turn, the one that was loaded first
+// takes no new answers until it is idle, then is unloaded. A pure state machine: server/front/front.cpp
+// passes it the events and the time, and carries out the result of step(). Thread: the I/O thread.
 #pragma once
 
 #include <cstdint>
@@ -70,7 +70,7 @@ class ModelPool {
   std::int64_t limit_bytes(bool on_device) const;
   std::int64_t used_bytes(bool on_device) const;
 
-  /// A request begins to wait for the model, and ends to; or it begins to answer, and ends to.
+  /// A request begins or stops waiting for the model, or begins or ends its answer.
   void wait(std::size_t model, std::int64_t now_ms);
   void leave(std::size_t model) { --models_[model].waiting; }
   void begin(std::size_t model, std::int64_t now_ms);
@@ -91,7 +91,7 @@ class ModelPool {
 
   /// The next actions; their states are already set. Call it after every event, and now and then.
   std::vector<PoolAction> step(std::int64_t now_ms);
-  /// The error of a model whose last load failed a moment ago.
+  /// The error of a load that failed a moment ago.
   const Error* recent_problem(std::size_t model, std::int64_t now_ms) const;
 
  private:

@@ -111,7 +111,7 @@ Glm4MoeParser::Progress Glm4MoeParser::step_text(std::vector<AnswerEvent>& out) 
   return Progress::kWait;
 }
 
-/// A name ends at a tag or with its line. Of an unknown tool, a tag must follow.
+/// A name ends at a tag or with its line. If the tool is unknown, a tag must follow.
 Glm4MoeParser::Progress Glm4MoeParser::step_name(std::vector<AnswerEvent>& out) {
   const std::string_view all = held_;
   const size_t begin = std::min(all.find_first_not_of(kTagSpace), all.size());

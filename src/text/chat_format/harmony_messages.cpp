@@ -54,7 +54,7 @@ Json with_call(const Json& message, std::size_t index) {
   return one;
 }
 
-/// Takes the result of a call out of `results`: by its id, otherwise the first one that names none.
+/// Takes the result of a call out of `results`: by its id, otherwise the first result without an id.
 void move_result(const std::string& id, std::vector<Json>& results, Json& to) {
   for (const bool by_id : {true, false}) {
     for (auto at = results.begin(); at != results.end(); ++at) {

@@ -13,7 +13,7 @@ namespace {
 constexpr int kMaxArgumentsDepth = 100;
 constexpr size_t kMaxHeader = 512;  // bytes before <|message|> that are read
 
-/// The first of the tags in a text: where it is and its size. Without one: where a tag may begin at its end.
+/// The place and size of the first tag in a text; without a tag, the place where one may begin at its end.
 struct FoundTag {
   size_t at = 0, size = 0;  // size 0: none
 };
@@ -53,7 +53,7 @@ std::string_view channel_of(std::string_view header) {
                                       : word_at(header, at + harmony_tags::kChannel.size());
 }
 
-/// Does a text begin as a header does?
+/// Whether a text begins as a header does.
 TagMatch::Kind begins_header(std::string_view text) {
   constexpr std::string_view kBeginnings[] = {harmony_tags::kChannel, harmony_tags::kStart,
                                               harmony_tags::kConstrain, harmony_tags::kMessage, "to="};

@@ -62,7 +62,7 @@ class TaggedArguments {
     names.entry = [this](const std::string& name, int node) {
       return entry(fmt::format("{} {} {}", part(tags_.before), name, part(tags_.after)), node);
     };
-    // Other parameters only where the schema describes them, or has no others: models invent some otherwise.
+    // Allows other parameters only if the schema describes them or has no others; else models invent some.
     names.others = (shape.open && (items.empty() || shape.describes_others())) || shape.min > items.size();
     return rules_.entries(items, shape, names, {});
   }

@@ -16,11 +16,11 @@ constexpr int kTileSide = 16;     // rows, and outputs, of a tile of sums
 constexpr int kTileColumns = 64;  // of one tile product, at most
 constexpr int kChunkGroups = 8;   // whose codes and sums are kept in a core's first cache
 constexpr int kChunkColumns = 512;
-constexpr int kAhead = 2;  // tile products under way while the sums of a group are added
+constexpr int kAhead = 2;  // tile products in flight while the sums of a group are added
 constexpr int kBuffers = 2 * kAhead;
 
-// Tile registers; the intrinsics want literals. The last rows, if fewer than a tile, have separate
-// registers, because setting shapes anew takes as long as some products.
+// Tile registers; the intrinsics need literals. The last rows, if fewer than a tile, have separate registers,
+// because setting new shapes takes as long as some products.
 #define FT_SUMS 0
 #define FT_ROWS 1
 #define FT_CODES 2
@@ -138,7 +138,7 @@ inline void multiply(const CodesArgs& args, const std::byte* codes, const std::i
 }
 
 /// Adds `count` groups from `first` on to the totals of kRows rows from `row` on. The products of the next
-/// groups are under way while the sums of this one are added. The first rows also fetch the next chunk.
+/// groups are in flight while the sums of this one are added. The first rows also fetch the next chunk.
 template <int kRows>
 void add_groups(const CodesArgs& args, int first, int count, int row, const Chunk& chunk,
                 float (*totals)[kLanes]) {

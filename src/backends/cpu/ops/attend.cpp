@@ -44,7 +44,7 @@ class RotaryOp final : public Operation {
 };
 
 constexpr int kSliceDims = 32;                     // of a head, that one worker appends for all rows
-constexpr std::int64_t kMinShared = 4 * kKeyRows;  // positions that are worth three barriers
+constexpr std::int64_t kMinShared = 4 * kKeyRows;  // fewer positions are not worth three barriers
 
 /// Memory of a key/value head that workers share, in floats.
 std::int64_t share_floats(const Attention& op) {
@@ -299,7 +299,7 @@ class AttendOp final : public Operation {
     return share;
   }
 
-  /// Every key/value head by all workers: blocks of positions, then columns of the values.
+  /// All workers together process every key/value head: blocks of positions, then columns of the values.
   void run_shared(const Step& step, const Segment& segment, std::int64_t first_row, int worker,
                   int workers) const {
     const Kernels& kernels = *step.kernels;

@@ -8,8 +8,8 @@
 namespace ft::cpu {
 namespace {
 
-/// Workers share the columns as in a linear. A worker reads the rows of the table where the checkpoint has
-/// them: a step needs few.
+/// Workers share the columns as in a linear. A worker reads the rows of the table in the checkpoint itself,
+/// because a step needs few of them.
 class ClusterLogitsOp final : public Operation {
  public:
   ClusterLogitsOp(const ClusterLogits& op, const BuildContext& context)

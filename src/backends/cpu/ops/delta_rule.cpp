@@ -84,7 +84,7 @@ class DeltaRuleOp final : public Operation {
     int head, worker;
   };
 
-  /// Where the parts of a tape entry begin.
+  /// The offsets of the parts of a tape entry.
   struct Entry {
     float* k;  // [key_heads, key_dim]
     float* d;  // [value_heads, padded]

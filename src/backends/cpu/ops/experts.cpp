@@ -193,7 +193,7 @@ class ExpertsOp final : public Operation {
   }
 
   /// Calls work(expert, blocks) for this worker's share of the gate and up products: the experts in order,
-  /// cut between blocks where that makes the shares equal.
+  /// cut between blocks so that the shares are equal.
   template <class Work>
   void each_part(const Slots& slots, int worker, int workers, const Work& work) const {
     constexpr std::int64_t kReading = 3;  // reading a block once costs about as much as three rows of it
@@ -268,7 +268,7 @@ class ExpertsOp final : public Operation {
   struct Part {
     int first, rows, count;
   };
-  /// Where a product goes.
+  /// The destination of a product.
   struct Target {
     float* out;
     std::int64_t stride;

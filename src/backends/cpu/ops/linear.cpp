@@ -14,7 +14,7 @@ namespace {
 // weights stream through.
 constexpr std::int64_t kInputBytes = 384 << 10;
 
-// A worker's part is in pieces, about two microseconds of a small batch, which workers that wait may take.
+// A worker's part is in pieces, about two microseconds of a small batch; waiting workers may take them.
 constexpr std::int64_t kPieceBytes = 24 << 10;
 
 class LinearOp final : public Operation {
@@ -195,7 +195,7 @@ class LinearOp final : public Operation {
     for (PreparedRows& each : all) at = each.place(at, rows);
   }
 
-  /// As `worker` sees them in a product of `rows` rows.
+  /// The prepared rows as `worker` sees them in a product of `rows` rows.
   PreparedRows inputs(const Step& step, std::size_t index, int worker, std::int64_t rows) const {
     const PreparedRows seen = step.small_batch ? own_[index].shifted(worker * own_bytes_) : shared_[index];
     return seen.arranged(*step.kernels, rows);

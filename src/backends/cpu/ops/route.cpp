@@ -38,8 +38,8 @@ class RouteOp final : public Operation {
     return values;
   }
 
-  /// Places above the chosen ones move down as a higher score comes. A score that is not a number is never
-  /// higher, so the indices stay distinct whatever the scores are.
+  /// Places below a higher score move down. A score that is not a number is never higher, so the indices stay
+  /// distinct whatever the scores are.
   void choose(const float* merits, float* indices) const {
     int found = 0;
     for (int e = 0; e < static_cast<int>(scores_.width); ++e) {
@@ -90,7 +90,7 @@ class RouteOp final : public Operation {
     sigmoids(kernels, own, scores_.width);
     for (std::int64_t e = 0; e < scores_.width; ++e) {
       if (!bias_.empty()) own[e] += bias_[static_cast<std::size_t>(e)];
-      if (std::isnan(scores[e])) own[e] = scores[e];  // whatever the kernel makes of it
+      if (std::isnan(scores[e])) own[e] = scores[e];  // whatever the kernel returned
     }
     choose(own, out);
     float* weights = out + chosen_;

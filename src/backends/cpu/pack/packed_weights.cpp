@@ -22,8 +22,8 @@ void tell(const PackProgress& progress, const char* task, std::int64_t done, std
   }
 }
 
-/// The key of equal packed weights: the stored weight, by place, shape and a sample of its bytes (the
-/// mapping of another model may come to the same place), the listed rows, and the shape that they take.
+/// The key of equal packed weights: the stored weight by address, shape and a sample of its bytes (another
+/// model may be mapped to the same address), the listed rows, and the packed shape.
 std::string share_key(const Weight& weight, const std::vector<std::int32_t>& ids, const Packed& packed) {
   constexpr std::size_t kSample = 4096;
   const auto size = weight.from != nullptr
@@ -125,7 +125,7 @@ Status PackedWeights::map(ThreadPool& pool, const PackedCacheKey& key) {
   return {};
 }
 
-/// Without memory for a copy the mapped file stays.
+/// If there is no memory for a copy, the mapped file stays in use.
 void PackedWeights::copy_near(ThreadPool& pool) {
   Memory memory = Memory::allocate(bytes_);
   if (memory.empty()) return;
@@ -200,7 +200,7 @@ Status PackedWeights::stream(ThreadPool& pool, const PackedCacheKey& key,
   return {};
 }
 
-/// The weights are there: for this program and for later ones.
+/// Registers the weights for this program and for later ones.
 void PackedWeights::place() {
   for (const Job& job : jobs_) {
     Packed& packed = packed_[job.index];

@@ -64,7 +64,7 @@ void enter() {
   leave();
 }
 
-/// Whether the thread can go on; opens a barrier whose last thread has come or gone.
+/// Whether the thread can continue; opens a barrier whose last thread has arrived or ended.
 bool ready(Fiber& fiber, Warp& warp) {
   Block& b = block();
   if (b.arrived > 0 && b.arrived == b.live) b.arrived = 0, ++b.turn;

@@ -1,5 +1,5 @@
 // The twin's kernels once more, compiled with fused and contracted arithmetic where the compiler may: the
-// test of contraction loads it. Its functions are its own, so nothing of it is used elsewhere.
+// test of contraction loads it. Its functions are private, so nothing of it is used elsewhere.
 #include "backends/metal/twin/kernels.h"
 
 extern "C" __attribute__((visibility("default"))) void ft_run_contracted(
