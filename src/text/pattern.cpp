@@ -50,15 +50,17 @@ constexpr std::pair<std::string_view, const char*> kTextFormats[] = {
 struct Search {
   std::string lark;
   bool found = false;
+  uint64_t work = 0;
 };
 
 Result<Search> search(std::string_view pattern, std::string_view text) {
   FfiBytes lark, message;
   int32_t found = 0;
+  uint64_t work = 0;
   const ft_text_code code = ft_text_pattern_search(ffi_data(pattern), pattern.size(), ffi_data(text),
-                                                   text.size(), &lark.raw, &found, &message.raw);
+                                                   text.size(), &lark.raw, &found, &work, &message.raw);
   if (code != FT_TEXT_OK) return ffi_error(code, message, "");
-  return Search{std::string(lark.view()), found != 0};
+  return Search{std::string(lark.view()), found != 0, work};
 }
 
 /// The alternatives of an expression outside of groups and classes.
@@ -98,9 +100,11 @@ bool ends_with_anchor(std::string_view part) {
 
 }  // namespace
 
-Result<bool> pattern_matches(std::string_view pattern, std::string_view text) {
-  FT_ASSIGN(const Search found, search(pattern, text));
-  return found.found;
+Result<bool> pattern_matches(std::string_view pattern, std::string_view text, uint64_t* work) {
+  const Result<Search> found = search(pattern, text);
+  if (work != nullptr) *work += found.ok() ? found->work : kMaxPatternWork;
+  if (!found.ok()) return found.error();
+  return found->found;
 }
 
 Result<std::string> whole_pattern(std::string_view pattern) {

@@ -2,6 +2,7 @@
 // formats of strings. Pure; any thread. Errors: kInvalid for an expression that cannot be used.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -9,8 +10,11 @@
 
 namespace ft {
 
-/// True if `text` has a match anywhere.
-Result<bool> pattern_matches(std::string_view pattern, std::string_view text);
+/// The most work that one match may be; more is an error.
+inline constexpr uint64_t kMaxPatternWork = 40'000;
+
+/// True if `text` has a match anywhere. `work`: if given, the work of finding out is added to it.
+Result<bool> pattern_matches(std::string_view pattern, std::string_view text, uint64_t* work = nullptr);
 
 /// A regular expression of Lark, without slashes, for whole texts that have a match of `pattern`.
 Result<std::string> whole_pattern(std::string_view pattern);

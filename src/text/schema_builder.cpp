@@ -114,12 +114,28 @@ unsigned kind_of_value(const Json& value) {
 
 }  // namespace
 
-SchemaGraph SchemaGraph::build(const Json& schema, bool object) {
+double SchemaBuilder::work() const {
+  const auto part = [](auto spent, auto limit) {
+    return static_cast<double>(spent) / static_cast<double>(limit);
+  };
+  return part(choices_, kMaxChoices) + part(properties_, kMaxProperties) + part(compared_, kMaxCompared) +
+         part(match_work_, kMaxMatchWork);
+}
+
+SchemaGraph SchemaGraph::build(const Json& schema, bool object, SchemaWork* work) {
+  if (work != nullptr && work->spent > SchemaWork::kMax) {
+    SchemaGraph graph;
+    graph.nodes_.emplace_back().anything = true;
+    graph.broken_ = {"it and the schemas before it take too much work; offer fewer or simpler ones"};
+    return graph;
+  }
   SchemaBuilder::Schemas schemas = {&schema};
   if (object) schemas.push_back(&object_schema());
   SchemaBuilder first(schema);
   SchemaGraph graph = first.build(schemas);
-  return first.splits().empty() ? graph : SchemaBuilder(schema, first.splits()).build(schemas);
+  const int times = first.splits().empty() ? 1 : 2;
+  if (work != nullptr) work->spent += times * first.work();
+  return times == 1 ? graph : SchemaBuilder(schema, first.splits()).build(schemas);
 }
 
 SchemaGraph SchemaBuilder::build(const Schemas& schemas) {

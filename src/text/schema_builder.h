@@ -29,6 +29,8 @@ class SchemaBuilder {
   explicit SchemaBuilder(const Json& root, Splits given = {})
       : root_(root), places_(root), given_(std::move(given)) {}
   SchemaGraph build(const Schemas& schemas);
+  /// See SchemaWork.
+  double work() const;
   /// What a second builder needs to keep oneOf; empty: this graph keeps it.
   const Splits& splits() const { return splits_; }
 
@@ -98,9 +100,10 @@ class SchemaBuilder {
   std::map<Schemas, int> ids_;
   std::vector<std::pair<int, Schemas>> waiting_;
   std::vector<Check> checks_;
-  std::map<int, std::set<Json>> literals_;                       // of each node
-  std::map<const Json*, std::vector<int>> one_of_;               // nodes of the members
-  size_t choices_ = 0, properties_ = 0, compared_ = 0;           // work so far
+  std::map<int, std::set<Json>> literals_;              // of each node
+  std::map<const Json*, std::vector<int>> one_of_;      // nodes of the members
+  size_t choices_ = 0, properties_ = 0, compared_ = 0;  // work so far
+  uint64_t match_work_ = 0;
   std::map<std::pair<std::string, std::string>, bool> matches_;  // by pattern and text
   std::map<std::pair<int, int>, bool> disjoint_;                 // by nodes
   int depth_ = 0;                                                // of disjoint()

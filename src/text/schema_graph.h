@@ -22,10 +22,18 @@ enum class JsonKind : uint8_t { kNull, kBoolean, kInteger, kNumber, kString, kAr
 inline constexpr size_t kMaxSchemaNodes = 4096;  // of one graph
 inline constexpr size_t kMaxShapes = 256;        // of one node, before identical ones are joined
 // Work for one graph, so that building it takes less than a second:
-inline constexpr size_t kMaxChoices = 20'000;      // of members of anyOf and oneOf
-inline constexpr size_t kMaxMatches = 1'000;       // of texts with patterns
-inline constexpr size_t kMaxProperties = 50'000;   // of all shapes, and values of enumerations
-inline constexpr size_t kMaxCompared = 1'000'000;  // properties of members of oneOf
+inline constexpr size_t kMaxChoices = 20'000;         // of members of anyOf and oneOf
+inline constexpr size_t kMaxMatches = 1'000;          // of texts with patterns
+inline constexpr uint64_t kMaxMatchWork = 1'000'000;  // of these, in units of pattern.h
+inline constexpr size_t kMaxProperties = 50'000;      // of all shapes, and values of enumerations
+inline constexpr size_t kMaxCompared = 1'000'000;     // properties of members of oneOf
+
+/// The work for all schemas of one request, in parts of the limits of one graph: choices, properties, matches
+/// and comparisons. Beyond kMax the later schemas are broken.
+struct SchemaWork {
+  static constexpr double kMax = 8;
+  double spent = 0;
+};
 
 struct SchemaShape {
   static constexpr int kNever = -1;  // no further items or properties
@@ -72,7 +80,7 @@ class SchemaGraph {
   static constexpr int kAnything = 0;  // the node of the schema `true`
 
   /// The graph of a value of any kind, or of an object (the parameters of a tool).
-  static SchemaGraph build(const Json& schema, bool object);
+  static SchemaGraph build(const Json& schema, bool object, SchemaWork* work = nullptr);
 
   const SchemaNode& node(int id) const { return nodes_[static_cast<size_t>(id)]; }
   int root() const { return root_; }

@@ -173,6 +173,34 @@ std::string list_of(int count, One one) {
   return "[" + all + "]";
 }
 
+TEST(SchemaGraph, TheWorkOfMatchesIsBounded) {
+  // Each step of this match makes a new state of thousands of parts.
+  const std::string one =
+      fmt::format(R"({{"enum": ["{}"], "pattern": "^([a-z]{{1,90}}){{90}}b|a$"}})", std::string(3000, 'a'));
+  const SchemaGraph slow = graph(one.c_str());
+  EXPECT_FALSE(slow.unenforced().empty());
+  std::string properties;
+  for (int i = 0; i < 400; ++i) {
+    properties += fmt::format(R"x({}"p{}": {{"enum": ["{}"], "pattern": "^(a?){{300}}(b|x{})"}})x",
+                              i == 0 ? "" : ", ", i, std::string(40, 'a'), i);
+  }
+  const SchemaGraph many = graph(("{\"properties\": {" + properties + "}}").c_str());
+  ASSERT_FALSE(many.broken().empty());
+  EXPECT_NE(many.broken().front().find("too much work"), std::string::npos);
+}
+
+TEST(SchemaGraph, SchemasOfOneRequestShareTheirWork) {
+  std::string values;
+  for (int i = 0; i < 900; ++i) values += fmt::format(R"({}"v{}")", i == 0 ? "" : ", ", i);
+  const Json schema = Json::parse(R"({"enum": [)" + values + R"(], "pattern": "^v[0-9]+$"})");
+  SchemaWork work;
+  int usable = 0;
+  while (usable < 2000 && SchemaGraph::build(schema, false, &work).broken().empty()) ++usable;
+  EXPECT_GT(usable, 3);
+  EXPECT_LT(usable, 2000);
+  EXPECT_TRUE(SchemaGraph::build(schema, false).broken().empty()) << "alone it is usable";
+}
+
 TEST(SchemaGraph, WorkIsBounded) {
   const auto required = [](int i) { return fmt::format(R"({{"required": ["p{}"]}})", i); };
   const auto unions = [&](const std::string& last) {

@@ -228,7 +228,11 @@ bool SchemaBuilder::matches(const std::string& pattern, const std::string& text)
     broken(fmt::format("more than {} names and values are to be matched with patterns", kMaxMatches));
     return false;
   }
-  const Result<bool> found = pattern_matches(pattern, text);
+  if (match_work_ > kMaxMatchWork) {
+    broken("matching its names and values with its patterns takes too much work");
+    return false;
+  }
+  const Result<bool> found = pattern_matches(pattern, text, &match_work_);
   if (!found.ok()) unenforced(fmt::format("pattern {}: {}", pattern, found.error().message));
   return known->second = found.ok() && *found;
 }

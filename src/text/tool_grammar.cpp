@@ -113,8 +113,9 @@ namespace {
 /// The rules of one function; refused where its schema is broken, or strict and not to be kept. Clients drop
 /// the definitions that a tool of an MCP server refers to; unless it is strict, such a part is free.
 Result<std::string> function_body(const ToolCallSyntax& form, const Function& function,
-                                  const GrammarTags& tags, const std::string& prefix, std::string& lark) {
-  const SchemaGraph graph = SchemaGraph::build(function.parameters, true);
+                                  const GrammarTags& tags, const std::string& prefix, std::string& lark,
+                                  SchemaWork& work) {
+  const SchemaGraph graph = SchemaGraph::build(function.parameters, true, &work);
   const std::vector<std::string>& wrong =
       graph.broken().empty() && function.strict ? graph.lost() : graph.broken();
   if (!wrong.empty()) {
@@ -136,10 +137,11 @@ Result<std::string> function_body(const ToolCallSyntax& form, const Function& fu
 /// The same for an answer that may do without the grammar: a schema that is broken or too large leaves the
 /// arguments free. Empty: no call of the tool can be right, so it cannot be called.
 std::string lenient_body(const ToolCallSyntax& form, const Function& function, const ToolCallRules& rules,
-                         const GrammarTags& tags, const std::string& prefix, std::string& lark) {
+                         const GrammarTags& tags, const std::string& prefix, std::string& lark,
+                         SchemaWork& work) {
   const size_t before = lark.size();
   if (!rules.any_arguments && before <= kMaxLenientRuleBytes) {
-    const SchemaGraph graph = SchemaGraph::build(function.parameters, true);
+    const SchemaGraph graph = SchemaGraph::build(function.parameters, true, &work);
     if (graph.allows_nothing()) return {};
     if (graph.broken().empty()) {
       Result<CallBody> body = form.body({function.name, graph, tags}, prefix, lark);
@@ -176,6 +178,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   const GrammarTags tags(tokenizer, rules.format->special_tokens);
   FT_ASSIGN(const std::vector<Function> functions, functions_of(rules));
   std::string lark, bodies, texts;
+  SchemaWork work;
   for (size_t i = 0; i < functions.size(); ++i) {
     const std::string prefix = fmt::format("f{}", i);
     const auto text_format = rules.text_formats.find(functions[i].name);
@@ -183,11 +186,11 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
     if (is_text) FT_TRY(check_name(functions[i].name, "function", "<>{}\n"));
     std::string body;
     if (rules.on_sight) {
-      body = lenient_body(form, functions[i], rules, tags, prefix, lark);
+      body = lenient_body(form, functions[i], rules, tags, prefix, lark, work);
       if (body.empty()) continue;
     } else {
       FT_ASSIGN(body, is_text ? form.text_body({functions[i].name, text_format->second, tags}, prefix, texts)
-                              : function_body(form, functions[i], tags, prefix, lark));
+                              : function_body(form, functions[i], tags, prefix, lark, work));
     }
     lark += fmt::format("{}: {}\n", prefix, body);
     if (lark.size() > kMaxRuleBytes) {

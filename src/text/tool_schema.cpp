@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "base/ascii.h"
@@ -96,8 +99,24 @@ bool is_value(std::string_view text, const ParameterType& type) {
 
 }  // namespace
 
+/// The schema of a tool is read when an answer calls it: a request may offer thousands.
 struct ToolSchemas::Tools {
-  std::map<std::string, SchemaGraph, std::less<>> graphs;
+  struct Tool {
+    Json parameters;
+    mutable std::once_flag once;
+    mutable SchemaGraph read;
+
+    const SchemaGraph& graph() const {
+      std::call_once(once, [this] { read = SchemaGraph::build(parameters, true); });
+      return read;
+    }
+  };
+  std::map<std::string, Tool, std::less<>> all;
+
+  const SchemaGraph* find(std::string_view name) const {
+    const auto found = all.find(name);
+    return found == all.end() ? nullptr : &found->second.graph();
+  }
 };
 
 ToolSchemas::ToolSchemas() : tools_(std::make_shared<const Tools>()) {}
@@ -115,26 +134,25 @@ Result<ToolSchemas> ToolSchemas::parse(std::string_view tools_json) {
     return Error{Code::kInvalid, "tools must be a JSON array of {type, function}, nested at most " +
                                      std::to_string(kMaxSchemaDepth) + " levels deep"};
   }
-  Tools all;
+  auto read = std::make_shared<Tools>();
   for (const Json& tool : tools) {
     const Json& function = tool.is_object() && tool.contains("function") ? tool["function"] : tool;
     if (!function.is_object() || !function.value("name", Json()).is_string()) {
       return Error{Code::kInvalid, "every tool needs a function with a name; see tools[" +
-                                       std::to_string(all.graphs.size()) + "]"};
+                                       std::to_string(read->all.size()) + "]"};
     }
     const auto parameters = function.find("parameters");
     static const Json kNoParameters = Json::object();
     const bool given = parameters != function.end() && (parameters->is_object() || parameters->is_boolean());
-    all.graphs.insert_or_assign(function["name"].get<std::string>(),
-                                SchemaGraph::build(given ? *parameters : kNoParameters, true));
+    read->all[function["name"].get<std::string>()].parameters = given ? *parameters : kNoParameters;
   }
-  schemas.tools_ = std::make_shared<const Tools>(std::move(all));
+  schemas.tools_ = std::move(read);
   return schemas;
 }
 
-bool ToolSchemas::empty() const { return tools_->graphs.empty(); }
+bool ToolSchemas::empty() const { return tools_->all.empty(); }
 
-bool ToolSchemas::has_tool(std::string_view name) const { return tools_->graphs.contains(name); }
+bool ToolSchemas::has_tool(std::string_view name) const { return tools_->all.contains(name); }
 
 namespace {
 
@@ -152,9 +170,9 @@ void add_nodes(const SchemaShape& shape, std::string_view parameter, std::vector
 }  // namespace
 
 ParameterType ToolSchemas::type_of(std::string_view tool, std::string_view parameter) const {
-  const auto found = tools_->graphs.find(tool);
-  if (found == tools_->graphs.end()) return {};
-  const SchemaGraph& graph = found->second;
+  const SchemaGraph* const found = tools_->find(tool);
+  if (found == nullptr) return {};
+  const SchemaGraph& graph = *found;
   std::vector<int> nodes;
   for (const SchemaShape& shape : graph.node(graph.root()).shapes) add_nodes(shape, parameter, nodes);
   std::erase(nodes, SchemaShape::kNever);
@@ -162,13 +180,13 @@ ParameterType ToolSchemas::type_of(std::string_view tool, std::string_view param
 }
 
 size_t ToolSchemas::alternatives(std::string_view tool) const {
-  const auto found = tools_->graphs.find(tool);
-  return found == tools_->graphs.end() ? 0 : found->second.node(found->second.root()).shapes.size();
+  const SchemaGraph* const graph = tools_->find(tool);
+  return graph == nullptr ? 0 : graph->node(graph->root()).shapes.size();
 }
 
 ParameterType ToolSchemas::type_of(std::string_view tool, std::string_view parameter,
                                    size_t alternative) const {
-  const SchemaGraph& graph = tools_->graphs.find(tool)->second;
+  const SchemaGraph& graph = *tools_->find(tool);
   std::vector<int> nodes;
   add_nodes(graph.node(graph.root()).shapes.at(alternative), parameter, nodes);
   std::erase(nodes, SchemaShape::kNever);
@@ -176,7 +194,7 @@ ParameterType ToolSchemas::type_of(std::string_view tool, std::string_view param
 }
 
 bool ToolSchemas::fits(std::string_view tool, size_t alternative, const Json& arguments) const {
-  const SchemaGraph& graph = tools_->graphs.find(tool)->second;
+  const SchemaGraph& graph = *tools_->find(tool);
   return graph.fits(arguments, graph.node(graph.root()).shapes.at(alternative));
 }
 

@@ -143,10 +143,11 @@ ft_text_code ft_text_matcher_state(ft_text_matcher* matcher, int32_t* accepting,
                                    ft_text_bytes* error);
 
 /* ---- patterns of JSON schemas ---- */
-/* found: `text` has a match. lark: the pattern as a regular expression of Lark, without its slashes.
- * FT_TEXT_INVALID: not a regular expression, look-around, or too large. */
+/* found: `text` has a match. lark: the pattern as a regular expression of Lark, without its slashes. work: of
+ * the automaton and the match, in its own units. FT_TEXT_INVALID: not a regular expression, look-around, too
+ * large, or too much work. */
 ft_text_code ft_text_pattern_search(const uint8_t* pattern, size_t pattern_size, const uint8_t* text,
-                                    size_t text_size, ft_text_bytes* lark, int32_t* found,
+                                    size_t text_size, ft_text_bytes* lark, int32_t* found, uint64_t* work,
                                     ft_text_bytes* error);
 
 /* ---- pictures ---- */

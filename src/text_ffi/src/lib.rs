@@ -1,6 +1,6 @@
 //! The C boundary (foretoken_text.h): pointers become slices, results become codes, panics stop here.
 // The header documents the pointer contract of all functions.
-#![allow(clippy::missing_safety_doc)]
+#![allow(clippy::missing_safety_doc, clippy::too_many_arguments)]
 
 mod arguments;
 mod bounded_regex;
@@ -403,13 +403,16 @@ pub unsafe extern "C" fn ft_text_pattern_search(
     text_size: usize,
     lark: *mut Bytes,
     found: *mut i32,
+    work: *mut u64,
     error: *mut Bytes,
 ) -> i32 {
     guarded(error, || {
         let pattern = view_text(pattern, pattern_size, "the pattern")?;
-        let (expression, is_match) = pattern::search(pattern, view_text(text, text_size, "the text")?)?;
+        let text = view_text(text, text_size, "the text")?;
+        let (expression, is_match, spent) = pattern::search(pattern, text)?;
         give_bytes(lark, expression.into_bytes());
         *found = i32::from(is_match);
+        *work = spent;
         Ok(())
     })
 }
