@@ -57,5 +57,5 @@ READERS = {
 
 
 def readable_text(suffix, text):
-    """What a person reads in a source with this suffix; newlines stay. None: the suffix is not known."""
+    """The text that people read in a source with this suffix; newlines are kept. None: unknown suffix."""
     return READERS[suffix](text) if suffix in READERS else None

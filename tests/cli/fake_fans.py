@@ -100,7 +100,7 @@ class Fans(unittest.TestCase):
         self.addCleanup(self.end_guards)
 
     def remove(self, folder):
-        """A guard whose server was killed still writes: what it wrote meanwhile goes the next time."""
+        """A guard whose server was killed may still write a file, so the removal is tried again."""
 
         def removed():
             try:

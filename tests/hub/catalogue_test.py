@@ -63,7 +63,7 @@ class Catalogue(RemoteTest):
             self.assertEqual((found["head"]["state"], found["tier"]), ("none", "compatible"))
 
     def check_sizes(self, model, found):
-        """The network is that of its shape; the bytes are the catalogue's, but for mixed widths and vision towers."""
+        """The network has its shape and the catalogue's bytes, except for mixed widths and vision towers."""
         shape = self.json("inspect", f"synth:{model['shape']}")
         for key in ("layers", "hidden", "experts", "heads", "kv_heads", "vocabulary", "max_context", "tied"):
             self.assertEqual(found["sizes"][key], shape["sizes"][key], key)

@@ -131,7 +131,7 @@ class Files(WithServer):
 
 
 class Many(WithServer):
-    """Several images a turn, earlier turns, with tools; every answer equals that of a server without cache."""
+    """Several images a turn, earlier turns, with tools; every answer equals the answer of a server without a cache."""
 
     TOOLS = [{"type": "function", "function": {"name": "look_up", "parameters": {
         "type": "object", "properties": {"word": {"type": "string"}}}}}]

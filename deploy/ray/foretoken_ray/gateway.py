@@ -116,7 +116,7 @@ class Call:
             place.cancel()
 
     async def events(self) -> AsyncIterator[list[bytes]]:
-        """Whole events, those together that have come by now; a replica that fails inside of one sends none of it."""
+        """Whole events, joined if several have arrived; a replica that fails within an event sends none of it."""
         waiting = b""
         async for piece in self.reply.content.iter_any():
             *whole, waiting = (waiting + piece).split(b"\n\n")

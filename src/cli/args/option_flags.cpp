@@ -153,7 +153,7 @@ void add_backend_flags(FlagSet& flags, ModelOptions& model) {
   if (flags.find("threads") != nullptr) return;  // the subcommand reads more than one number
   flags
       .add("threads", "N", reads_int(model.threads, 0, 1024),
-           "Worker threads; 0 (default): one per core, of which decoding uses what calibration finds fastest")
+           "Worker threads; 0 (default): one per core; decoding uses the number that calibration chose")
       .letter = "t";
 }
 

@@ -229,7 +229,7 @@ void add_flags(FlagSet& flags, BenchDecodeOptions& options) {
             "Measure N concurrent streams against one, plain and at the given acceptance");
   flags.add_switch("plain", options.plan.plain, "Measure prompts and plain decoding only");
   flags.add_switch("fixed", options.plan.fixed,
-                   "Also measure every fixed depth of a schedule, besides the chosen one");
+                   "Also measure every fixed depth of a schedule, in addition to the chosen one");
   flags.add_switch("penalised", options.plan.penalised, "Sample with a presence penalty of 1.5");
   flags.add_switch("masked", options.plan.masked,
                    "Give every row a mask of allowed tokens, as a JSON schema does");

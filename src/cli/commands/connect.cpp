@@ -78,7 +78,7 @@ Command connect_command() {
   command.flags.add("url", "URL", reads_text(options->url),
                     "Address of the server (default: the settings of `serve`, else http://127.0.0.1:8080)");
   command.flags
-      .add("model", "NAME", reads_text(options->model), "Model of a server of several (default: its first)")
+      .add("model", "NAME", reads_text(options->model), "Model on a server of several (default: its first)")
       .setting = false;
   command.flags.add("api-key", "KEY", reads_text(options->api_key),
                     "API key of the server (default without --url: the key in the settings of `serve`)");

@@ -252,7 +252,7 @@ Command launch_command() {
   command.examples =
       "  foretoken launch claude\n"
       "  foretoken launch codex --model Qwen3.5-4B-OptiQ-4bit\n"
-      "  foretoken launch aider -- --no-git src/main.py      # words after -- are the client's\n"
+      "  foretoken launch aider -- --no-git src/main.py      # words after -- go to the client\n"
       "  foretoken launch opencode --print                   # show the commands only\n";
   command.flags.group("Client");
   command.flags.positional = "client";
@@ -270,7 +270,7 @@ Command launch_command() {
   command.flags.group("Server");
   command.flags.add(
       "model", "NAME", reads_text(options->model),
-      "Model to serve if no server runs, or to ask for where a server has several (default: the "
+      "Model to serve if no server runs, or to choose if a server has several models (default: the "
       "model in the settings, else the shipped one)");
   command.flags.add("url", "URL", reads_text(options->url),
                     "Use this server and start none (default: the address in the settings of `serve`)");

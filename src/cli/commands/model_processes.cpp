@@ -174,7 +174,7 @@ Result<std::vector<NamedModel>> several_models(const std::vector<std::string>& v
     if (models.empty()) {
       return Error{Code::kNotFound,
                    fmt::format("--models: {} has no model that runs; `foretoken models` lists "
-                               "those of this machine",
+                               "the models on this machine",
                                value)};
     }
   }

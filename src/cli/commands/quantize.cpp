@@ -121,8 +121,8 @@ Command quantize_command() {
             "Vision tower: keep as stored (default) or drop");
   flags.group("Measure");
   flags.add("calibrate", "FILE", reads_text(options->calibrate),
-            "Choose the bits of each matrix by measuring on this text; the size is that of the chosen "
-            "format, or set by --average-bits");
+            "Choose the bits of each matrix by measuring on this text, at the size of the chosen "
+            "format or of --average-bits");
   flags.add("average-bits", "X", reads_number(options->average_bits, {2, 9}),
             "With --calibrate: average bits per weight including scales (default: as in the chosen format)");
   flags.add_switch("verify", options->verify,

@@ -45,7 +45,7 @@ std::string tier_lines(const Engine& engine) {
   const CacheReport cache = engine.cache();
   std::string lines;
   if (cache.memory) {
-    lines += fmt::format("  then      up to {} of this machine's memory keep what leaves the GPU\n",
+    lines += fmt::format("  then      up to {} of this machine's memory for snapshots off the GPU\n",
                          megabytes(cache.memory->limit_bytes));
   }
   if (cache.disk) {
@@ -79,13 +79,13 @@ void add_several_flags(FlagSet& flags, ServeOptions& serve) {
   flags
       .add_list(
           "models", "DIR|NAME,NAME|all", appends_text(serve.models),
-          "Serve several models: those of a folder, these names of `foretoken models`, or all of them. A "
-          "request's `model` chooses; without one, the first answers. Each is loaded at its first request "
-          "in a process of its own (repeatable)")
+          "Serve several models: the models of a folder, names of `foretoken models`, or all of them. A "
+          "request's `model` selects one; without it, the first answers. Each is loaded at its first "
+          "request, in a separate process (repeatable)")
       .setting = false;
   flags.add("idle-minutes", "N", reads_int(serve.idle_minutes, 0, 1 << 20),
-            "Of several models: unload one that was not used for so long (default 30); 0: only when another "
-            "needs its memory");
+            "With several models: unload a model that was idle for this time (default 30); 0: only when "
+            "another model needs its memory");
 }
 
 void add_key_flags(FlagSet& flags, ServeOptions& serve) {
@@ -121,7 +121,7 @@ void add_serve_flags(FlagSet& flags, ServeOptions& serve, ModelOptions& model) {
                  "(repeatable). localhost and addresses of this machine are always accepted");
   add_several_flags(flags, serve);
   flags.add_list("alias", "NAME", appends_text(serve.aliases),
-                 "Another name for the model; of several models NAME=MODEL (repeatable)");
+                 "Another name for the model; with several models NAME=MODEL (repeatable)");
   flags.add_switch("any-model", serve.any_model, "Accept every model name (default: refuse unknown names)");
   flags.add_switch("strict-fields", serve.strict_fields,
                    "Refuse requests with unknown fields (default: name them in the answer's X-Unknown-Fields "
