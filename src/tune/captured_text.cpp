@@ -1,30 +1,27 @@
 #include "tune/captured_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <numeric>
-#include <thread>
 #include <utility>
 
-#include "base/thread_pool.h"
 #include "tune/target_file.h"
 
 namespace ft::tune {
 namespace {
 
 /// Floats to float16, on several threads if there are many.
-void narrow(std::span<const float> from, std::uint16_t* to) {
+void narrow(ThreadPool& pool, std::span<const float> from, std::uint16_t* to) {
   constexpr std::size_t kEach = std::size_t{1} << 18;
   constexpr std::size_t kMaxThreads = 8;
-  const std::size_t threads = std::clamp<std::size_t>(
-      from.size() / kEach, 1, std::min<std::size_t>(kMaxThreads, usable_cores().size()));
-  const auto part = [&](std::size_t number) {
-    const std::size_t first = from.size() * number / threads, end = from.size() * (number + 1) / threads;
+  const auto most = static_cast<int>(std::clamp<std::size_t>(from.size() / kEach, 1, kMaxThreads));
+  auto part = [&](int worker, int workers) {
+    const auto number = static_cast<std::size_t>(worker), all = static_cast<std::size_t>(workers);
+    const std::size_t first = from.size() * number / all, end = from.size() * (number + 1) / all;
     for (std::size_t i = first; i < end; ++i) to[i] = finite_half(from[i]);
   };
-  std::vector<std::jthread> others;
-  for (std::size_t number = 1; number < threads; ++number) others.emplace_back(part, number);
-  part(0);
+  pool.run(part, std::min(most, pool.workers()));
 }
 
 /// The capture of the rows that the LM head reads.
@@ -149,7 +146,7 @@ void TextReader::keep(const Captured& captured, std::span<Reading> group,
     std::vector<std::uint16_t>& to = reading.document->*part;
     const std::size_t values = reading.now * width;
     to.resize(to.size() + values);
-    narrow(left.first(values), to.data() + to.size() - values);
+    narrow(*pool_, left.first(values), to.data() + to.size() - values);
     left = left.subspan(values);
   }
 }
@@ -159,6 +156,17 @@ std::vector<int> layers_to_capture(int layers) {
   if (layers >= kUsual) return {1, layers / 2 - 1, layers - 4};
   if (layers >= kFew) return {1, 2, 3};
   return {-1, layers - 1};
+}
+
+std::vector<int> layers_of_block(int layers, int count) {
+  constexpr int kFew = 4;
+  if (layers < kFew || count < 2) return {layers / 2};
+  std::vector<int> found;
+  for (int i = 0; i < count; ++i) {
+    const int layer = static_cast<int>(std::lround(1 + (layers - 4.0) * i / (count - 1)));
+    if (found.empty() || found.back() != layer) found.push_back(layer);
+  }
+  return found;
 }
 
 }  // namespace ft::tune

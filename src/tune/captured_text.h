@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "speculation/decoder.h"
 #include "tune/shard.h"
 #include "tune/streams.h"
@@ -34,7 +35,11 @@ class TextReader {
   struct Reading;
 
   TextReader(Decoder& decoder, int texts, Captured layers, Captured last)
-      : decoder_(decoder), texts_(texts), layers_(std::move(layers)), last_(std::move(last)) {}
+      : decoder_(decoder),
+        texts_(texts),
+        layers_(std::move(layers)),
+        last_(std::move(last)),
+        pool_(std::make_unique<ThreadPool>()) {}
   Status read_together(std::span<Reading> group);
   Status step(std::span<Reading> group);
   void keep(const Captured& captured, std::span<Reading> group, std::vector<std::uint16_t> Document::* part);
@@ -42,11 +47,14 @@ class TextReader {
   Decoder& decoder_;
   int texts_;
   Captured layers_, last_;
-  std::vector<float> floats_;  // scratch
+  std::unique_ptr<ThreadPool> pool_;  // sleeps while the decoder's workers run
+  std::vector<float> floats_;         // scratch
 };
 
 /// The layers whose rows a new EAGLE-3 drafter reads, of a target with `layers` layers: near the beginning,
 /// the middle and the end.
 std::vector<int> layers_to_capture(int layers);
+/// `count` of them for a block drafter, evenly from the second to the third last.
+std::vector<int> layers_of_block(int layers, int count);
 
 }  // namespace ft::tune

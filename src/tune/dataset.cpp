@@ -7,7 +7,6 @@
 #include <future>
 #include <map>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include "base/thread_pool.h"
@@ -78,18 +77,14 @@ Result<DatasetCheck> check_shards(const DatasetPlan& plan) {
   const auto shards = static_cast<std::size_t>(plan.shards);
   std::vector<std::optional<Result<ShardSize>>> found(shards);
   std::atomic<std::size_t> next{0};
-  const auto check = [&] {
+  auto check = [&](int /*worker*/, int /*workers*/) {
     for (std::size_t i = next++; i < shards; i = next++) {
       const auto number = static_cast<std::int64_t>(i);
       found[i].emplace(check_shard(shard_path(plan, number), shard_header(plan, number)));
     }
   };
-  {
-    std::vector<std::jthread> others;
-    const std::size_t threads = std::min(shards, usable_cores().size());
-    for (std::size_t i = 1; i < threads; ++i) others.emplace_back(check);
-    check();
-  }
+  ThreadPool pool(static_cast<int>(std::clamp<std::int64_t>(plan.shards, 1, usual_workers())), 0);
+  pool.run(check);
   DatasetCheck all;
   for (std::size_t i = 0; i < shards; ++i) {
     const Result<ShardSize>& size = *found[i];

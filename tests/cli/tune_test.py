@@ -10,6 +10,7 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -47,11 +48,18 @@ if how == "killed":
 if how == "slow":
     say(phase="training", step=1, steps=job["steps"], loss=9.5, accepted=[0.1])
     time.sleep(60)
-from odd_drafters import write_eagle3
-import pathlib
-made = pathlib.Path(write_eagle3(pathlib.Path(job["out"]) / "made", {model!r}, original=True))
-for file in made.iterdir():
-    file.rename(made.parent / file.name)
+import pathlib, shutil
+out = pathlib.Path(job["out"])
+out.mkdir(exist_ok=True)
+if job["kind"] == "mtp":  # the head that the model was published with
+    shutil.copy({model!r} + "/mtp.safetensors", out)
+    (out / "config.json").write_text(json.dumps(job["config"]))
+    (out.parents[1] / "seen.json").write_text(json.dumps(job))
+else:
+    from odd_drafters import write_eagle3
+    made = pathlib.Path(write_eagle3(out / "made", {model!r}, original=True))
+    for file in made.iterdir():
+        file.rename(out / file.name)
 say(phase="done", step=job["steps"], steps=job["steps"], loss=3.5, accepted=[0.5, 0.25], covered=0.9)
 """
 
@@ -132,6 +140,50 @@ class Work(TuneTest):
         self.assertEqual(self.shards(), whole)
 
 
+class Heads(TuneTest):
+    """--kind mtp; the pretending trainer gives the head that the shipped model was published with."""
+
+    def headless(self):
+        copy = self.folder / "headless"
+        shutil.copytree(cli_test.MODEL, copy)
+        (copy / "mtp.safetensors").unlink()
+        config = json.loads((copy / "config.json").read_text())
+        del config["mlx_lm_extra_tensors"]
+        config["text_config"]["mtp_num_hidden_layers"] = 0
+        (copy / "config.json").write_text(json.dumps(config))
+        return copy
+
+    def tune(self, model, *flags):
+        return self.expect_json(0, "tune", str(model), *self.flags[2:], "--kind", "mtp", *flags)
+
+    def test_a_head_for_a_model_without_one_is_kept_and_found_by_every_start(self):
+        model = self.headless()
+        report = self.tune(model)
+        self.assertTrue(report["kept"], report)
+        self.assertGreater(report["tokens_per_round_at_depth_3"]["mtp"], 2)
+        self.assertNotIn("mtp before", report["tokens_per_round_at_depth_3"])
+        job = json.loads((self.out / "seen.json").read_text())
+        self.assertNotIn("head", job)
+        self.assertEqual((job["layers"], job["gated"], len(job["frequencies"])), ([], True, 32))
+        self.assertIn("An MTP head that", (self.out / "README.md").read_text())
+        self.expect(0, "run", "--model", str(model), "-p", "Hi", "-n", "4", "--drafter", "mtp")
+        self.expect(0, "graft", "--onto", str(model), "--remove")
+        self.assertEqual(self.run_program("run", "--model", str(model), "-p", "Hi", "-n", "4", "--drafter",
+                                          "mtp").returncode, 2)
+
+    def test_the_head_that_a_model_has_is_where_training_begins_and_what_it_is_compared_with(self):
+        report = self.expect_json(1, *self.flags, "--kind", "mtp", "--keep-work")  # the same head is not faster
+        rounds = report["tokens_per_round_at_depth_3"]
+        self.assertEqual(rounds["mtp before"], rounds["mtp"])
+        self.assertIn("mtp before", [entry["drafter"] for entry in report["comparison"]["drafters"]])
+        self.assertIn("a copy of", report["why"])
+        with open(json.loads((self.out / "seen.json").read_text())["head"], "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        self.assertEqual(len(header) - 1, 15)
+        self.assertEqual(header["mtp.layers.0.mlp.down_proj.weight"]["dtype"], "F32")
+        self.assertEqual(header["mtp.norm.weight"]["shape"], [320])
+
+
 class Refused(TuneTest):
     def test_each_cause_has_its_sentence(self):
         for words, change, environment in (
@@ -139,7 +191,12 @@ class Refused(TuneTest):
                 ("the loss is not a number", (), {"FAKE": "failed"}),
                 ("probably because memory ran out", (), {"FAKE": "killed"}),
                 ("a synthetic model writes nothing", ("--model", "synth:tiny"), {}),
-                ("dflash2 cannot be trained yet", ("--kind", "dflash2"), {}),
+                ("expected eagle3, mtp or dflash2", ("--kind", "medusa"), {}),
+                ("models of the family llama have no MTP head; use --kind eagle3",
+                 ("--model", str(cli_test.ROOT / "tests/golden/llama/qwen2"), "--kind", "mtp"), {}),
+                ("a mixture of experts cannot be trained yet; use --kind eagle3",
+                 ("--model", str(cli_test.ROOT / "tests/golden/odd_experts"), "--kind", "mtp"), {}),
+                ("give --out on another disk, or fewer", ("--texts", "10000000"), {}),
                 ("fewer than two texts", ("--prompts", os.devnull), {}),
                 ("--hours: expected", ("--hours", "0"), {})):
             with self.subTest(words):
@@ -148,6 +205,18 @@ class Refused(TuneTest):
                 self.assertIn(done.returncode, (1, 2), done.stderr)
                 self.assertIn(words, done.stderr.decode())
                 self.assertEqual(done.stdout, b"")
+
+    def test_a_disk_that_fills_ends_it_with_the_file_and_the_same_command_continues(self):
+        limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 256; exec \"$@\"", "sh", cli_test.PROGRAM, *self.flags, "-q"]
+        done = subprocess.run(limited, cwd=self.folder, env=self.environment, capture_output=True, timeout=300)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("shard-00000.safetensors", done.stderr.decode())
+        self.assertEqual(self.shards(), {})
+        self.expect(1, *self.flags)
+
+    @unittest.skipIf(pathlib.Path("/dev/nvidia0").exists(), "this machine has a GPU")
+    def test_without_a_gpu_the_backend_says_so(self):
+        self.expect_error(1, "cuda", *self.flags, "-q", "--backend", "cuda")
 
     def test_without_a_terminal_it_begins_only_with_yes(self):
         flags = [flag for flag in self.flags if flag != "--yes"]
@@ -171,18 +240,64 @@ class Refused(TuneTest):
 
 
 @unittest.skipUnless(TORCH, "needs FORETOKEN_TORCH and FORETOKEN_FULL")
-class Trained(TuneTest):
-    def test_a_drafter_of_the_shipped_model_learns_and_is_exact(self):
-        report = self.expect_json(self.status(), "tune", str(cli_test.MODEL), "--out", str(self.out), "--python", TORCH,
-                                  "--texts", "256", "--steps", "150", "--yes")
-        self.assertTrue(report["identical"])
-        self.assertGreater(report["tokens_per_round_at_depth_3"]["eagle3"], 1.5)
-        matrix = self.expect_json(0, "verify", "--prompts", "1", "--tokens", "12", "--drafter", f"eagle3={self.out}")
-        self.assertTrue(matrix["identical"])
+class Trained(Heads):
+    def setUp(self):
+        super().setUp()
+        self.python = TORCH
 
-    @staticmethod
-    def status():
-        return 1  # the shipped model has an MTP head, which is faster
+    def train(self, model, kind, texts, steps):
+        flags = ("tune", str(model), "--out", str(self.out), "--python", TORCH, "--texts", str(texts), "--steps",
+                 str(steps), "--yes", "--kind", kind)
+        done = self.run_program(*flags, "--json")
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        report = json.loads(done.stdout)
+        self.assertTrue(report["identical"])
+        return report
+
+    def test_a_drafter_of_each_kind_learns_and_is_exact(self):
+        for kind, least, drafter in (("eagle3", 1.5, "eagle3"), ("dflash2", 1.2, "dflash")):
+            report = self.train(cli_test.MODEL, kind, 256, 150)
+            self.assertFalse(report["kept"])  # the shipped model has an MTP head, which is faster
+            self.assertGreater(report["tokens_per_round_at_depth_3"][drafter], least)
+            matrix = self.expect_json(0, "verify", "--prompts", "1", "--tokens", "12", "--drafter",
+                                      f"{drafter}={self.out}")
+            self.assertTrue(matrix["identical"])
+            shutil.rmtree(self.out)
+
+    def test_a_fresh_head_learns_and_is_exact(self):
+        model = self.headless()
+        report = self.train(model, "mtp", 256, 150)
+        self.assertGreater(report["tokens_per_round_at_depth_3"]["mtp"], 1.3)
+        shutil.copy(self.out / "mtp.safetensors", model)
+        config = json.loads((model / "config.json").read_text())
+        config["text_config"]["mtp_num_hidden_layers"] = 1
+        (model / "config.json").write_text(json.dumps(config))
+        self.assertTrue(self.expect_json(0, "verify", "--model", str(model), "--prompts", "1", "--tokens",
+                                         "12")["identical"])
+
+    def test_killed_at_ten_random_moments_it_ends_with_the_same_bytes(self):
+        model = self.headless()
+        flags = ("tune", str(model), "--out", str(self.out), "--python", TORCH, "--texts", "64", "--steps", "40",
+                 "--yes", "--kind", "mtp")
+        begin = time.monotonic()
+        self.assertIn(self.run_program(*flags).returncode, (0, 1))
+        took = time.monotonic() - begin
+        whole = (self.out / "mtp.safetensors").read_bytes()
+        shutil.rmtree(self.out)
+        self.run_program("graft", "--onto", str(model), "--remove")
+        chance = random.Random(11)
+        for _ in range(10):
+            child = subprocess.Popen([cli_test.PROGRAM, *flags], cwd=self.folder, stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.DEVNULL, env=self.environment)
+            try:
+                child.wait(timeout=chance.uniform(0.5, 0.8 * took))
+                break  # what is left may be less than the time
+            except subprocess.TimeoutExpired:
+                child.kill()
+                child.wait()
+        if child.returncode not in (0, 1):
+            self.assertIn(self.run_program(*flags).returncode, (0, 1))
+        self.assertEqual((self.out / "mtp.safetensors").read_bytes(), whole)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,13 @@ class Dataset:
                         yield Piece(number, at + first, size, left)
                 at += tokens
 
+    def token_counts(self) -> torch.Tensor:
+        """[vocabulary] how often each token is in the texts."""
+        counts = torch.zeros(self.job.vocabulary, dtype=torch.int64)
+        for shard in self.shards:
+            counts += torch.bincount(shard["tokens"].long(), minlength=self.job.vocabulary)
+        return counts
+
     def answer_counts(self) -> torch.Tensor:
         """[vocabulary] how often each token is in the answers."""
         counts = torch.zeros(self.job.vocabulary, dtype=torch.int64)

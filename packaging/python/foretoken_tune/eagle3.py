@@ -10,39 +10,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from .data import Batch
 from .job import Job
-
-Cache = list[tuple[Tensor, Tensor]]
-
-
-class Norm(nn.Module):
-    def __init__(self, size: int, eps: float) -> None:
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(size))
-        self.eps = eps
-
-    def forward(self, x: Tensor) -> Tensor:
-        wide = x if x.dtype == torch.float64 else x.float()
-        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + self.eps)).to(x.dtype) * self.weight
-
-
-def linear(inputs: int, outputs: int) -> nn.Linear:
-    made = nn.Linear(inputs, outputs, bias=False)
-    nn.init.normal_(made.weight, std=inputs ** -0.5)
-    return made
-
-
-def rope_table(head_dim: int, theta: float, positions: Tensor) -> tuple[Tensor, Tensor]:
-    steps = torch.arange(0, head_dim, 2, device=positions.device, dtype=torch.float64) / head_dim
-    angles = positions.double()[:, None] * theta ** -steps
-    angles = torch.cat([angles, angles], -1)
-    return angles.cos().float(), angles.sin().float()
-
-
-def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """x [batch, heads, positions, head_dim]"""
-    first, second = x.chunk(2, -1)
-    return (x * cos + torch.cat([-second, first], -1) * sin).to(x.dtype)
+from .layers import (Cache, Drafter, Mlp, Norm, Turn, attend_chain, frequencies_of, heads_of, linear, repeated, rotate,
+                     rows_of, scales_of, turn_of)
+from .loss import Losses, Target, chain_losses
 
 
 class Attention(nn.Module):
@@ -50,47 +22,18 @@ class Attention(nn.Module):
 
     def __init__(self, job: Job) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.head_dim = job.heads, job.kv_heads, job.head_dim
+        self.heads, self.head_dim = job.heads, job.head_dim
         self.q_proj = linear(2 * job.hidden, job.heads * job.head_dim)
         self.k_proj = linear(2 * job.hidden, job.kv_heads * job.head_dim)
         self.v_proj = linear(2 * job.hidden, job.kv_heads * job.head_dim)
         self.o_proj = linear(job.heads * job.head_dim, job.hidden)
 
-    def _split(self, x: Tensor, heads: int) -> Tensor:
-        return x.view(x.shape[0], x.shape[1], heads, self.head_dim).transpose(1, 2)
-
-    def forward(self, x: Tensor, cos: Tensor, sin: Tensor, cache: Cache, mask: Tensor) -> tuple[Tensor, Cache]:
-        """`mask` [batch, 1, N, N] of the pairs of the first depth; a later depth also sees its own chain."""
-        q = rotate(self._split(self.q_proj(x), self.heads), cos, sin)
-        k = rotate(self._split(self.k_proj(x), self.kv_heads), cos, sin)
-        v = self._split(self.v_proj(x), self.kv_heads)
-        groups = self.heads // self.kv_heads
-        k, v = k.repeat_interleave(groups, 1), v.repeat_interleave(groups, 1)
-        cache = cache + [(k, v)]
-        out = self._attend(q, cache, mask)
-        return self.o_proj(out.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1)), cache
-
-    def _attend(self, q: Tensor, cache: Cache, mask: Tensor) -> Tensor:
-        keys, values = cache[0]
-        q = q * self.head_dim ** -0.5
-        own = [(q * k).sum(-1, keepdim=True) for k, _ in cache[1:]]
-        scores = torch.cat([q @ keys.transpose(-1, -2) + mask, *own], -1)
-        shares = (scores if scores.dtype == torch.float64 else scores.float()).softmax(-1).to(q.dtype)
-        count = keys.shape[2]
-        out = shares[..., :count] @ values
-        for i, (_, v) in enumerate(cache[1:]):
-            out = out + shares[..., count + i:count + i + 1] * v
-        return out
-
-
-class Mlp(nn.Module):
-    def __init__(self, hidden: int, intermediate: int) -> None:
-        super().__init__()
-        self.gate_proj, self.up_proj = linear(hidden, intermediate), linear(hidden, intermediate)
-        self.down_proj = linear(intermediate, hidden)
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+    def forward(self, x: Tensor, turn: Turn, cache: Cache, mask: Tensor) -> tuple[Tensor, Cache]:
+        q = rotate(heads_of(self.q_proj(x), self.head_dim), turn)
+        k = rotate(heads_of(self.k_proj(x), self.head_dim), turn)
+        v = heads_of(self.v_proj(x), self.head_dim)
+        cache = cache + [(repeated(k, self.heads), repeated(v, self.heads))]
+        return self.o_proj(rows_of(attend_chain(q, cache, mask))), cache
 
 
 class Layer(nn.Module):
@@ -101,21 +44,20 @@ class Layer(nn.Module):
         self.hidden_norm = Norm(job.hidden, job.eps)
         self.post_attention_layernorm = Norm(job.hidden, job.eps)
 
-    def forward(self, embedded: Tensor, feature: Tensor, cos: Tensor, sin: Tensor, cache: Cache,
+    def forward(self, embedded: Tensor, feature: Tensor, turn: Turn, cache: Cache,
                 mask: Tensor) -> tuple[Tensor, Cache]:
         both = torch.cat([self.input_layernorm(embedded), self.hidden_norm(feature)], -1)
-        attended, cache = self.self_attn(both, cos, sin, cache, mask)
+        attended, cache = self.self_attn(both, turn, cache, mask)
         x = feature + attended
         return x + self.mlp(self.post_attention_layernorm(x)), cache
 
 
-class Eagle3(nn.Module):
+class Eagle3(Drafter):
     d2t: Tensor
     t2d: Tensor
 
     def __init__(self, job: Job) -> None:
-        super().__init__()
-        self.job = job
+        super().__init__(job)
         self.fc = linear(job.width, job.hidden)
         self.midlayer = Layer(job)
         self.norm = Norm(job.hidden, job.eps)
@@ -124,34 +66,33 @@ class Eagle3(nn.Module):
         self.register_buffer("t2d", torch.zeros(job.vocabulary, dtype=torch.bool))
 
     def begin(self, kept: Tensor, lm_head: Tensor, rows: Tensor, hidden: Tensor) -> None:
-        """Sets the draft vocabulary and takes over the target's rows of it; some captured rows give the scales of
-        fc and of the norm."""
+        """Takes over the target's LM head. The captured rows give the scales of fc and of the norm."""
         self.d2t.copy_(kept - torch.arange(len(kept)))
         self.t2d[kept] = True
         with torch.no_grad():
             self.lm_head.weight.copy_(lm_head[kept])
             size = self.fc(rows.to(self.fc.weight.dtype)).pow(2).mean().sqrt()
             self.fc.weight.div_(size.clamp(min=1e-6))
-            self.norm.weight.copy_(hidden.to(self.norm.weight.dtype).pow(2).mean(0).sqrt())
+            self.norm.weight.copy_(scales_of(hidden.to(self.norm.weight.dtype)))
 
     def feature(self, rows: Tensor) -> Tensor:
         return self.fc(rows)
+
+    def losses(self, batch: Batch, target: Target, step: int) -> Losses:
+        feature = self.feature(batch.rows.to(target.kept_head.dtype))
+        return chain_losses(self, feature, self.lm_head.weight, batch, target, self.job.depth)
 
     def step(self, depth: int, feature: Tensor, embedded: Tensor, cache: Cache,
              mask: Tensor) -> tuple[Tensor, Cache]:
         """Depth 1, 2, ... at all positions; `embedded`: the token `depth` places after each."""
         positions = torch.arange(feature.shape[1], device=feature.device) + depth
-        cos, sin = rope_table(self.job.head_dim, self.job.rope_theta, positions)
-        return self.midlayer(embedded, feature, cos, sin, cache, mask)
+        turn = turn_of(frequencies_of(self.job.head_dim, self.job.rope_theta), positions)
+        return self.midlayer(embedded, feature, turn, cache, mask)
 
     def logits(self, x: Tensor) -> Tensor:
         return self.lm_head(self.norm(x))
 
-    def head(self) -> Tensor:
-        return self.lm_head.weight
-
     def matrices(self) -> list[nn.Parameter]:
-        """Those that Muon trains."""
         return [weight for name, weight in self.named_parameters() if weight.dim() == 2 and "lm_head" not in name]
 
     @torch.no_grad()
@@ -183,7 +124,3 @@ class Eagle3(nn.Module):
             "rope_theta": job.rope_theta, "rope_scaling": None, "tie_word_embeddings": False, "use_cache": True,
             "torch_dtype": "bfloat16",
         }
-
-    def tensors(self) -> dict[str, Tensor]:
-        return {name: value.to(torch.bfloat16) if value.is_floating_point() else value
-                for name, value in self.state_dict().items()}

@@ -17,7 +17,7 @@ class Job:
     intermediate: int
     vocabulary: int
     context: int
-    layers: list[int]  # of the target that the drafter reads, counted from 0; -1 is the embedding
+    layers: list[int]  # of the target that the drafter reads, counted from 0; -1 is the embedding. MTP: none
     kind: str = "eagle3"
     eos: list[int] = field(default_factory=list)
     draft_vocabulary: int = 8192
@@ -34,6 +34,22 @@ class Job:
     threads: int = 0  # 0: PyTorch's own number
     device: str = "auto"
     save_seconds: float = 60.0  # between checkpoints
+    # Of an MTP head:
+    head: str = ""  # file of the one to continue
+    gated: bool = False  # a gate beside each query
+    frequencies: list[float] = field(default_factory=list)  # by which positions turn queries and keys
+    config: dict[str, object] = field(default_factory=dict)  # to write
+    # Of DFlash2:
+    target_layers: int = 0
+    drafter_layers: int = 3
+    block: int = 8  # rows: the token before and the masks
+    blocks: int = 64  # of a row of a batch
+    window: int = 2048  # tokens of the past that a row sees
+    taps: int = 2
+    group: int = 16  # columns that share a coefficient
+    rank: int = 64
+    candidates: int = 16
+    mask_token: int = -1  # -1: chosen by the texts
 
     @property
     def width(self) -> int:

@@ -1,14 +1,14 @@
 """Training-time test: the loss over the depths of drafting, against the target's own distribution."""
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from .data import Batch
-from .eagle3 import Cache, Eagle3
+from .layers import Cache
 
 DECAY = 0.8  # weight of a depth against the one before
 CHUNK = 8192  # positions whose logits exist at once
@@ -77,7 +77,7 @@ class HeadLoss(torch.autograd.Function):
         weight = head.to(narrow)
         total = torch.zeros((), dtype=torch.float64 if narrow == torch.float64 else torch.float32, device=x.device)
         agreed = torch.zeros((), dtype=torch.int64, device=x.device)
-        to_x, to_head = torch.zeros_like(x), torch.zeros_like(head)
+        to_x, to_head = torch.zeros_like(x), torch.zeros_like(head) if ctx.needs_input_grad[1] else None
         for here, there, chosen in zip(at.split(CHUNK), of.split(CHUNK), best.split(CHUNK)):
             rows = x[here].to(narrow)
             logits = (rows @ weight.t()).to(total.dtype)
@@ -86,7 +86,8 @@ class HeadLoss(torch.autograd.Function):
             total += logits.logsumexp(-1).sum() - (logits * wanted).sum()
             grown = ((logits.softmax(-1) - wanted) / count).to(narrow)
             to_x.index_copy_(0, here, (grown @ weight).to(x.dtype))
-            to_head += grown.t() @ rows
+            if to_head is not None:
+                to_head += grown.t() @ rows
         ctx.save_for_backward(to_x, to_head)
         ctx.mark_non_differentiable(agreed)
         return total / count, agreed
@@ -94,7 +95,7 @@ class HeadLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grown: Tensor, _agreed: Tensor) -> tuple[Any, ...]:
         to_x, to_head = ctx.saved_tensors
-        return grown * to_x, grown * to_head, None, None, None, None
+        return grown * to_x, None if to_head is None else grown * to_head, None, None, None, None
 
 
 def places(batch: Batch, best: Tensor, depth: int) -> list[Tensor]:
@@ -108,22 +109,36 @@ def places(batch: Batch, best: Tensor, depth: int) -> list[Tensor]:
     return found
 
 
-def losses(network: Eagle3, batch: Batch, target: Target, depth: int) -> Losses:
+class Chain(Protocol):
+    """A network that drafts token by token."""
+
+    def step(self, depth: int, feature: Tensor, embedded: Tensor, cache: Cache,
+             mask: Tensor) -> tuple[Tensor, Cache]:
+        """Depth 1, 2, ... at all positions; `embedded`: the token `depth` places after each."""
+
+    def norm(self, x: Tensor) -> Tensor:
+        """A feature as the LM head reads it."""
+
+
+def weighted(each: list[Tensor], right: list[Tensor]) -> Losses:
+    """The mean over depths, of which each weighs less than the one before."""
+    weights = [DECAY ** i for i in range(len(each))]
+    loss = sum(w * s for w, s in zip(weights, each)) / sum(weights)
+    return Losses(torch.as_tensor(loss), torch.stack(right))
+
+
+def chain_losses(network: Chain, feature: Tensor, head: Tensor, batch: Batch, target: Target, depth: int) -> Losses:
     """Matrices are multiplied in the type of the target's matrices."""
-    dtype = target.kept_head.dtype
     shares, best = target.shares(batch.hidden.flatten(0, 1))
     compared = places(batch, best.view(batch.ids.shape), depth)
-    mask = text_mask(batch.text).to(dtype)
+    mask = text_mask(batch.text).to(target.kept_head.dtype)
     cache: Cache = []
-    feature = network.feature(batch.rows.to(dtype))
-    sums, agreed, weights = [], [], []
+    each, agreed = [], []
     for k, at in enumerate(compared, 1):
         embedded = F.embedding(ahead(batch.ids, k, 0), target.embedding)
         feature, cache = network.step(k, feature, embedded, cache, mask)
         normed = network.norm(feature).flatten(0, 1)
-        each, right = HeadLoss.apply(normed, network.head(), shares, at, at + k, best[at + k])
-        sums.append(each)
+        loss, right = HeadLoss.apply(normed, head, shares, at, at + k, best[at + k])
+        each.append(loss)
         agreed.append(right / max(1, len(at)))
-        weights.append(DECAY ** (k - 1))
-    loss = sum(w * s for w, s in zip(weights, sums)) / sum(weights)
-    return Losses(torch.as_tensor(loss), torch.stack(agreed))
+    return weighted(each, agreed)

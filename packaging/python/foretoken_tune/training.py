@@ -12,11 +12,15 @@ import torch
 
 from . import tensors
 from .data import Batch, Dataset, coverage, draft_vocabulary
+from .dflash2 import Dflash2, unused_token
 from .eagle3 import Eagle3
 from .job import Job
-from .loss import Losses, Target, losses
+from .layers import Drafter
+from .loss import Losses, Target
+from .mtp import Mtp
 from .muon import Muon
 
+KINDS: dict[str, type[Drafter]] = {"eagle3": Eagle3, "mtp": Mtp, "dflash2": Dflash2}
 WARM_UP = 0.02  # share of the steps
 FALL = 0.6  # share of the steps in which the rates fall
 LEAST_RATE = 0.02  # of the rates, at the end
@@ -59,10 +63,16 @@ def precision(device: torch.device) -> torch.dtype:
     return torch.bfloat16 if device.type == "cuda" else torch.float32
 
 
+def make_network(job: Job) -> Drafter:
+    if job.kind not in KINDS:
+        raise ValueError(f"kind {job.kind!r}: expected one of {', '.join(KINDS)}")
+    return KINDS[job.kind](job)
+
+
 class Learner:
     """A network with its optimisers."""
 
-    def __init__(self, job: Job, network: Eagle3, target: Target) -> None:
+    def __init__(self, job: Job, network: Drafter, target: Target) -> None:
         self.job, self.network, self.target = job, network, target
         matrices = network.matrices()
         others = [weight for weight in network.parameters() if all(weight is not one for one in matrices)]
@@ -76,7 +86,7 @@ class Learner:
             for group in optimizer.param_groups:
                 group["lr"] = rate * rate_at(self.job, step)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=precision(self.device) == torch.bfloat16):
-            found = losses(self.network, batch, self.target, self.job.depth)
+            found = self.network.losses(batch, self.target, step)
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         found.loss.backward()
@@ -97,7 +107,9 @@ class Training:
         job.draft_vocabulary = min(job.draft_vocabulary, job.vocabulary)
         kept = draft_vocabulary(counts, job.draft_vocabulary, job.eos)
         self.covered = coverage(counts, kept)
-        network = Eagle3(job)
+        if job.kind == "dflash2" and job.mask_token < 0:
+            job.mask_token = unused_token(self.data.token_counts(), target["embedding"])
+        network = make_network(job)
         some = self.data.batch(self.data.rows_of_epoch(0)[:1])
         real = some.text >= 0
         head = target.get("lm_head", target["embedding"])
@@ -109,7 +121,7 @@ class Training:
                                                          job.softcap))
         self.step = 0
         self.loss: Optional[torch.Tensor] = None  # smoothed, as are the shares of drafts that are right
-        self.agreed = torch.zeros(job.depth)
+        self.agreed = torch.zeros(network.depths)
         self._continue()
 
     def _continue(self) -> None:
@@ -126,7 +138,7 @@ class Training:
         self.step, self.loss, self.agreed = state["step"], state["loss"], state["agreed"]
 
     def save(self) -> None:
-        part = self.job.checkpoint + ".part"
+        part = f"{self.job.checkpoint}.part-{os.getpid()}"
         torch.save({"network": self.network.state_dict(), "step": self.step, "loss": self.loss, "agreed": self.agreed,
                     "optimizers": [one.state_dict() for one in self.learner.optimizers]}, part)
         with open(part, "rb+") as file:
@@ -145,13 +157,15 @@ class Training:
             raise ValueError(f"the loss is not a number after {self.step} steps")
         say(phase=phase, step=self.step, steps=self.job.steps, loss=loss, accepted=self.agreed.tolist(), **more)
 
-    def run(self, stopped: Callable[[], bool]) -> bool:
-        """True at the end of the last step."""
+    def run(self, stopped: Callable[[], bool], left_alone: Callable[[], bool]) -> bool:
+        """True at the end of the last step. A training whose foretoken was killed ends: another one may have begun."""
         self.report("training", device=str(self.device), covered=self.covered, tokens=self.data.tokens)
         said = saved = time.monotonic()
         for batch in self.data.batches(self.step):
             if self.step >= self.job.steps:
                 break
+            if left_alone():
+                sys.exit(1)
             if stopped():
                 self.save()
                 return False
@@ -169,7 +183,7 @@ class Training:
 
     def export(self) -> None:
         os.makedirs(self.job.out, exist_ok=True)
-        tensors.write(os.path.join(self.job.out, "model.safetensors"), self.network.tensors(), {"format": "pt"})
+        tensors.write(os.path.join(self.job.out, self.network.file), self.network.tensors(), {"format": "pt"})
         path = os.path.join(self.job.out, "config.json")
         with open(path + ".part", "w", encoding="utf-8") as file:
             json.dump(self.network.config(), file, indent=1)
@@ -186,8 +200,8 @@ def train(job: Job) -> int:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    training = Training(job)
-    if not training.run(lambda: asked_to_stop):
+    training, parent = Training(job), os.getppid()
+    if not training.run(lambda: asked_to_stop, lambda: os.getppid() != parent):
         training.report("stopped")
         return 1
     training.export()
@@ -199,8 +213,8 @@ def measure(job: Job) -> int:
     """Trains a few steps on random rows, without shards, and says how fast that is."""
     device = begin_torch(job)
     from .random_data import random_batch, random_target  # only here
-    job.draft_vocabulary = min(job.draft_vocabulary, job.vocabulary)
-    learner = Learner(job, Eagle3(job).to(device), random_target(job, device, precision(device)))
+    job.draft_vocabulary, job.mask_token = min(job.draft_vocabulary, job.vocabulary), 0
+    learner = Learner(job, make_network(job).to(device), random_target(job, device, precision(device)))
     took = []
     for step in range(MEASURED_STEPS if device.type == "cuda" else MEASURED_STEPS // 2):
         batch = random_batch(job, device)

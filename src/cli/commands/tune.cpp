@@ -9,17 +9,10 @@
 namespace ft::cli {
 namespace {
 
-Setter reads_kind(std::string& target) {
+Setter reads_kind(TuneKind& target) {
   return [&target](const std::string& text) -> Status {
-    if (text == "eagle3") {
-      target = text;
-      return {};
-    }
-    const bool known = text == "dflash2" || text == "mtp";
-    return Error{
-        known ? Code::kUnsupported : Code::kInvalid,
-        fmt::format("{}; eagle3 is what tune trains",
-                    known ? text + " cannot be trained yet" : "expected eagle3, found '" + text + "'")};
+    FT_ASSIGN(target, TuneKind::parse(text));
+    return {};
   };
 }
 
@@ -51,6 +44,8 @@ Command tune_command() {
   command.examples =
       "  foretoken tune SmolLM2-135M-Instruct\n"
       "  foretoken tune ~/models/my-finetune --hours 3 --yes\n"
+      "  foretoken tune ~/models/my-qwen3.5 --kind mtp    an MTP head, or the one that it has trained "
+      "further\n"
       "  foretoken tune ~/models/my-finetune --prompts ~/src/my-program   a drafter for one's own code\n";
   FlagSet& flags = command.flags;
   flags.positional = "model";
@@ -62,7 +57,9 @@ Command tune_command() {
             "model continues (default: built-in prompts, and turns that the model makes up)");
   flags.add("out", "DIR", reads_file_name(options->out),
             "The drafter's folder, which also holds unfinished work (default: in foretoken's data folder)");
-  flags.add("kind", "KIND", reads_kind(options->kind), "Kind of drafter: eagle3 (default)");
+  flags.add("kind", "KIND", reads_kind(options->kind),
+            "Kind of drafter: eagle3 (default), mtp (a fresh MTP head, or the model's own trained further; "
+            "Qwen3.5 and its relatives) or dflash2");
   flags.add("streams", "N", reads_int(options->streams, 1, 256),
             "Texts that are written at once (default: 8 on a CPU, 64 on a GPU). Never changes a token");
   flags.add("texts", "N", reads_int(options->texts, 1, 10'000'000),

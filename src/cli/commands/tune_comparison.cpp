@@ -21,12 +21,31 @@ constexpr int kComparedTokens = 128, kComparedDepth = 3;
 constexpr double kMinGain = 1.02;
 constexpr std::size_t kMaxBaseCardBytes = std::size_t{1} << 20;
 
-/// The drafters that the model has, with the new one in place of one of its kind.
-Result<std::vector<DraftFolder>> with_new(const ComparisonChoice& choice) {
-  FT_ASSIGN(std::vector<DraftFolder> folders, found_drafters(choice.directory));
-  std::erase_if(folders, [&](const DraftFolder& folder) { return folder.name == choice.drafter.name; });
-  folders.push_back(choice.drafter);
-  return folders;
+/// The model with the drafters that it has or, if `with_new`, with the new one in the place of its kind.
+Result<std::unique_ptr<LoadedModel>> load_for(const ComparisonChoice& choice, bool with_new,
+                                              Terminal& terminal) {
+  ModelOptions model = choice.model;
+  model.directory = choice.directory;
+  FT_ASSIGN(model.drafters, found_drafters(choice.directory));
+  const std::string name(choice.kind.drafter());
+  const bool new_folder = with_new && !choice.kind.is_head();
+  if (new_folder) {
+    std::erase_if(model.drafters, [&](const DraftFolder& folder) { return folder.name == name; });
+    model.drafters.push_back({name, choice.folder});
+  }
+  FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load(model, &terminal));
+  if (!with_new || !choice.kind.is_head()) return loaded;
+  // The same model once more, with the new head. No decoder exists yet.
+  LoadOptions options;
+  options.draft_vocab_size = model.draft_vocab_size, options.draft_bits = model.draft_bits;
+  options.drafters = model.drafters, options.head_directory = choice.folder;
+  const std::vector<int> ends = loaded->model.facts.eos_ids;  // the texts have added to them
+  FT_ASSIGN(loaded->model, load_named(choice.directory, options));
+  loaded->model.facts.eos_ids = ends;
+  if (!loaded->model.mtp_head.usable())
+    return Error{Code::kCorrupt,
+                 fmt::format("the new head is not usable: {}", loaded->model.mtp_head.sentence)};
+  return loaded;
 }
 
 /// Tokens of the model's answer before it repeats itself, which is easy to draft.
@@ -71,13 +90,14 @@ Result<std::vector<std::pair<std::string, double>>> rounds_at_depth(Engine& engi
 /// fastest alone or within `auto`.
 void judge(const ComparisonChoice& choice, Comparison& found) {
   const auto longest = std::ranges::max_element(found.at_depth3, {}, &std::pair<std::string, double>::second);
-  const bool leads = longest != found.at_depth3.end() && longest->first == choice.drafter.name;
+  const std::string name(choice.kind.drafter());
+  const bool leads = longest != found.at_depth3.end() && longest->first == name;
   double mine = 0, best = 0;
   std::string best_name;
   for (const DrafterFigures& figures : found.table.drafters) {
     found.identical = found.identical && figures.identical;
     const double speed = figures.speed.tokens_per_second();
-    if (figures.name == choice.drafter.name || (leads && figures.name == DrafterKind::kAuto.name())) {
+    if (figures.name == name || (leads && figures.name == DrafterKind::kAuto.name())) {
       mine = std::max(mine, speed);
     } else if (figures.name != DrafterKind::kAuto.name() && speed > best) {
       best = speed, best_name = figures.name;
@@ -91,10 +111,11 @@ void judge(const ComparisonChoice& choice, Comparison& found) {
     found.wins = true;
     found.why = fmt::format("it is kept, and --drafter auto uses it: {}", gain);
   } else {
-    found.why = fmt::format(
-        "it is not kept: {}; more --hours may help, and `foretoken graft --head {} --onto {} --force` keeps "
-        "it as it is",
-        gain, choice.drafter.directory, choice.directory);
+    const std::string way =
+        choice.kind.is_head()
+            ? fmt::format("a copy of {}/mtp.safetensors in {}", choice.place, choice.directory)
+            : fmt::format("`foretoken graft --head {} --onto {} --force`", choice.place, choice.directory);
+    found.why = fmt::format("it is not kept: {}; more --hours may help, and {} keeps it as it is", gain, way);
   }
 }
 
@@ -112,16 +133,9 @@ std::string licence_of(const std::string& directory) {
   return "see the card of the base model";
 }
 
-}  // namespace
-
-Result<Comparison> compare_new_drafter(const ComparisonChoice& choice, const std::atomic<bool>& stopped,
-                                       Terminal& terminal) {
-  ModelOptions model = choice.model;
-  model.directory = choice.directory;
-  FT_ASSIGN(model.drafters, with_new(choice));
-  FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load(model, &terminal));
+Result<std::vector<BenchCase>> held_out_cases(const ComparisonChoice& choice, const LoadedModel& loaded) {
   FT_ASSIGN(const std::unique_ptr<TunePrompts> prompts,
-            TunePrompts::make(choice.prompts, *loaded, choice.lengths));
+            TunePrompts::make(choice.prompts, loaded, choice.lengths));
   FT_ASSIGN(std::vector<Prompt> held_out, prompts->held_out(kHeldOutPrompts));
   std::vector<BenchCase> cases;
   for (Prompt& prompt : held_out) {
@@ -130,25 +144,59 @@ Result<Comparison> compare_new_drafter(const ComparisonChoice& choice, const std
     ask.request.max_tokens = kComparedTokens;
     cases.push_back({std::move(prompt), std::move(ask), "greedy"});
   }
+  return cases;
+}
+
+bool has_drafter(const Model& model, const TuneKind& kind) {
+  if (kind.is_head()) return model.mtp.has_value();
+  return std::ranges::find(model.drafters, kind.drafter(), &DraftNetwork::name) != model.drafters.end();
+}
+
+/// With the new drafter all of them; before it only the one of its kind, if the model has one.
+Result<Comparison> compare_once(const ComparisonChoice& choice, bool with_new,
+                                const std::atomic<bool>& stopped, Terminal& terminal) {
+  FT_ASSIGN(const std::unique_ptr<LoadedModel> loaded, load_for(choice, with_new, terminal));
+  if (!with_new && !has_drafter(loaded->model, choice.kind)) return Comparison();
+  FT_ASSIGN(const std::vector<BenchCase> cases, held_out_cases(choice, *loaded));
   FT_ASSIGN(const std::unique_ptr<Engine> engine, start_engine(*loaded));
   Comparison found;
   found.table.model = loaded->model.name, found.table.backend = loaded->backend->describe();
-  const std::vector<DrafterKind> drafters = benched_drafters(*engine);
-  Progress progress(terminal, "comparing", static_cast<std::int64_t>(cases.size()));
+  std::vector<DrafterKind> drafters = benched_drafters(*engine);
+  if (!with_new) drafters = {DrafterKind::kNone, DrafterKind(choice.kind.drafter())};
+  Progress progress(terminal, with_new ? "comparing" : "before", static_cast<std::int64_t>(cases.size()));
   for (std::size_t i = 0; i < cases.size(); ++i) {
     progress.set(static_cast<std::int64_t>(i), cases[i].prompt.name);
     FT_TRY(add_answers(*engine, *loaded, cases[i], drafters, i, stopped, found.table));
   }
   FT_ASSIGN(found.at_depth3, rounds_at_depth(*engine, *loaded, drafters, cases, stopped));
+  return found;
+}
+
+}  // namespace
+
+Result<Comparison> compare_new_drafter(const ComparisonChoice& choice, const std::atomic<bool>& stopped,
+                                       Terminal& terminal) {
+  FT_ASSIGN(Comparison before, compare_once(choice, false, stopped, terminal));
+  FT_ASSIGN(Comparison found, compare_once(choice, true, stopped, terminal));
+  const std::string name = fmt::format("{} before", choice.kind.drafter());
+  for (DrafterFigures& figures : before.table.drafters) {
+    if (figures.name != choice.kind.drafter()) continue;
+    figures.name = name;
+    found.table.drafters.insert(found.table.drafters.end() - 1, std::move(figures));
+  }
+  for (const auto& [drafter, tokens] : before.at_depth3) found.at_depth3.emplace_back(name, tokens);
   judge(choice, found);
   return found;
 }
 
 std::string drafter_card(const TuneReport& report, const std::string& model_directory) {
+  const std::string use =
+      report.kind.is_head()
+          ? "a copy of `mtp.safetensors` in the model's folder is found by every start"
+          : fmt::format("`foretoken run --model MODEL --drafter {}=DIR`", report.kind.drafter());
   std::string text = fmt::format(
       "# A drafter for {0}\n\n"
-      "An EAGLE-3 drafter that `foretoken tune` trained. It makes answers faster and changes none of them:\n"
-      "`foretoken run --model MODEL --drafter eagle3=DIR`.\n\n"
+      "{11} that `foretoken tune` trained. It makes answers faster and changes none of them:\n{12}.\n\n"
       "- Data: {1} texts of {2} tokens that the model wrote itself, and its own distribution as the aim.\n"
       "- Training: {3} steps; loss at the end {4:.3f}.\n"
       "- Draft vocabulary: {5:.1f} % of the tokens of those texts.\n"
@@ -156,7 +204,7 @@ std::string drafter_card(const TuneReport& report, const std::string& model_dire
       "On {7} prompts that the training did not see, greedy, {8} tokens each, on {9}:\n\n```\n{10}```\n",
       report.model, report.texts, report.tokens, report.steps, report.loss, 100 * report.covered,
       licence_of(model_directory), kHeldOutPrompts, kComparedTokens, report.table.backend,
-      drafter_table_text(report.table));
+      drafter_table_text(report.table), report.kind.words(), use);
   text += "\nTokens per round at depth 3:";
   for (const auto& [name, tokens] : report.at_depth3) text += fmt::format(" {} {:.2f}", name, tokens);
   return text + "\n";

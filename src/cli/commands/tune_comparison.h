@@ -14,14 +14,17 @@ namespace ft::cli {
 struct ComparisonChoice {
   ModelOptions model;
   std::string directory;  // of the model
-  DraftFolder drafter;    // the new one
-  std::string prompts;    // as for TunePrompts
+  TuneKind kind;
+  std::string folder;   // of the new drafter
+  std::string place;    // where it goes if it is not kept
+  std::string prompts;  // as for TunePrompts
   TuneLengths lengths;
 };
 
 struct Comparison {
   DrafterTable table;
-  std::vector<std::pair<std::string, double>> at_depth3;  // tokens a round
+  /// Tokens a round. "mtp before" is the drafter of the same kind that the model had.
+  std::vector<std::pair<std::string, double>> at_depth3;
   bool identical = true, wins = false;
   std::string why;  // a sentence
 };

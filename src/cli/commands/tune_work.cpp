@@ -47,15 +47,10 @@ std::string time_text(double seconds) {
 }
 
 /// The place of a drafter that gets no --out.
-std::string usual_folder(const std::string& identity) {
+std::string usual_folder(const std::string& identity, std::string_view kind) {
   const std::string heads = heads_folder();
-  return heads.empty() ? "" : heads.substr(0, heads.rfind('/')) + "/tuned/" + identity;
-}
-
-/// A third of the vocabulary, but half of a small one: a larger part makes drafts slower and seldom better.
-int draft_vocabulary_of(int vocabulary) {
-  constexpr int kSmall = 16384, kMaxSize = 32000;
-  return vocabulary <= kSmall ? (vocabulary + 1) / 2 : std::min(vocabulary / 3, kMaxSize);
+  if (heads.empty()) return "";
+  return fmt::format("{}/tuned/{}-{}", heads.substr(0, heads.rfind('/')), identity, kind);
 }
 
 class Work {
@@ -83,13 +78,19 @@ class Work {
     const std::string heads = heads_folder();
     return heads.empty() ? work_ + "/trainer" : heads.substr(0, heads.rfind('/')) + "/tune";
   }
+  /// Where a drafter that does not win goes: beside the one in OUT that the model uses, if there is one.
+  std::string place() const {
+    const KeptHead kept = kept_head(directory_);
+    const bool in_use = kept.companion && kept.companion->directory == out_;
+    return in_use ? out_ + "/rejected" : out_;
+  }
   bool trained() const {
     std::error_code ignored;
-    return fs::exists(out_ + "/model.safetensors", ignored) && fs::exists(work_ + "/trained.json", ignored);
+    return fs::exists(fmt::format("{}/{}", made(), kind().file()), ignored) &&
+           fs::exists(work_ + "/trained.json", ignored);
   }
   Status identify();
   Status load_target();
-  Status check_target() const;
   Status make_plan();
   Status measure_plan();
   std::int64_t bytes_of_shard() const;
@@ -112,6 +113,12 @@ class Work {
   }
   std::int64_t prompts_planned() const { return plan_.shards * tune::kPromptsOfShard; }
   Result<std::unique_ptr<Decoder>> decoder() const;
+  const TuneKind& kind() const { return options_.kind; }
+  /// Where the training leaves the drafter until it has been compared.
+  std::string made() const { return work_ + "/drafter"; }
+  std::string head_file() const { return work_ + "/head.safetensors"; }
+  /// The head that the model has is where the training begins.
+  bool continues_head() const { return kind().is_head() && loaded_->model.mtp.has_value(); }
   bool on_gpu() const { return loaded_->backend->name() != "cpu" && loaded_->backend->name() != "ref"; }
   bool drafts() const { return streams() <= kDraftingStreams; }
   int streams() const {
@@ -138,9 +145,11 @@ Status Work::identify() {
   if (is_synth_name(options_.model.directory))
     return Error{Code::kInvalid, "a synthetic model writes nothing to learn from; name a trained one"};
   FT_ASSIGN(directory_, find_model(options_.model.directory));
+  FT_ASSIGN(const Model model, load_named(directory_));
+  FT_TRY(kind().check(model));
   plan_.model = hub::summarise_place(directory_).identity;
-  plan_.kind = options_.kind;
-  out_ = options_.out.empty() ? usual_folder(plan_.model) : options_.out;
+  plan_.kind = kind().name();
+  out_ = options_.out.empty() ? usual_folder(plan_.model, plan_.kind) : options_.out;
   if (out_.empty()) return Error{Code::kIo, "there is no folder for the drafter; give --out DIR"};
   out_ = fs::absolute(out_).lexically_normal().string();
   while (out_.size() > 1 && out_.back() == '/') out_.pop_back();
@@ -151,33 +160,21 @@ Status Work::identify() {
   return {};
 }
 
-Status Work::check_target() const {
-  const Model& model = loaded_->model;
-  if (model.facts.width != static_cast<int>(model.embedding.cols)) {
-    return Error{Code::kUnsupported,
-                 fmt::format("the embedding of {} has {} columns and its hidden rows {}; such a model cannot "
-                             "be tuned yet",
-                             model.name, model.embedding.cols, model.facts.width)};
-  }
-  return {};
-}
-
 Status Work::load_target() {
   ModelOptions choice = options_.model;
   choice.directory = directory_;
   FT_ASSIGN(loaded_, load(choice, &terminal_));
-  layers_ = tune::layers_to_capture(loaded_->model.facts.layers);
+  layers_ = kind().layers(loaded_->model);
   hidden_ = loaded_->model.facts.width;
   width_ = static_cast<int>(layers_.size()) * hidden_;
   // The same model once more, with a program that captures those layers. No decoder exists yet.
   LoadOptions capturing;
-  capturing.captures = {{kTuneCapture, layers_}};
+  if (!layers_.empty()) capturing.captures = {{kTuneCapture, layers_}};
   FT_ASSIGN(capturing.drafters, found_drafters(directory_));
   FT_ASSIGN(Model model, load_named(directory_, capturing));
   model.facts.eos_ids = loaded_->model.facts.eos_ids;  // the texts have added to them
   loaded_->model = std::move(model);
   report_.model = loaded_->model.name;
-  FT_TRY(check_target());
   FT_ASSIGN(prompts_, TunePrompts::make(options_.prompts, *loaded_, lengths_));
   plan_.prompts = prompts_->identity();
   return {};
@@ -219,9 +216,8 @@ Result<double> Work::write_some(const std::vector<std::int64_t>& shards, double 
     return !in_time || stopped_.load();
   };
   const Status status = tune::write_shards(*made, reader, plan, shards, streaming, prompts_->next(), stop);
-  if (!status.ok() && status.error().code == Code::kCancelled && !in_time && !stopped_)
-    return passed_since(start);
-  if (!status.ok()) return status.error();
+  const bool out_of_time = !status.ok() && status.error().code == Code::kCancelled && !in_time && !stopped_;
+  if (!status.ok() && !out_of_time) return status.error();
   return passed_since(start);
 }
 
@@ -276,9 +272,8 @@ Status Work::make_plan() {
   const ModelFacts& facts = loaded_->model.facts;
   constexpr int kCpuRows = 2, kGpuRows = 40, kRowUnit = 64;
   plan_.length = (lengths_.all() + kRowUnit) / kRowUnit * kRowUnit;
-  plan_.rows = on_gpu() ? kGpuRows : kCpuRows;
-  plan_.draft_vocabulary = draft_vocabulary_of(facts.vocabulary);
-  plan_.threads = options_.model.threads;
+  plan_.rows = on_gpu() ? kGpuRows : kCpuRows, plan_.threads = options_.model.threads;
+  plan_.draft_vocabulary = kind().draft_vocabulary(facts.vocabulary);
   FT_TRY(measure_plan());
   FT_TRY(check_room());
   FT_TRY(agree());
@@ -353,8 +348,7 @@ Status Work::check_room() const {
   constexpr std::int64_t kBytesOfWeight = 16;  // of a trained one, with its gradient and two moments
   const ModelFacts& facts = loaded_->model.facts;
   const std::int64_t hidden = facts.width;
-  const std::int64_t weights =
-      hidden * (width_ + plan_.draft_vocabulary + 2 * facts.heads * facts.head_dim * 3 + 3 * 4 * hidden);
+  const std::int64_t weights = kind().weights(loaded_->model, width_, plan_.draft_vocabulary);
   const std::int64_t disk = plan_.shards * bytes_of_shard() + tune::target_file_bytes(loaded_->model) +
                             2 * weights * kBytesOfWeight;
   std::error_code failed;
@@ -395,48 +389,44 @@ Status Work::write_texts() {
   const tune::DatasetPlan plan = dataset();
   FT_ASSIGN(const tune::DatasetCheck found, tune::check_shards(plan));
   tune::DatasetProgress seen;
-  const Result<double> wrote = write_some(found.missing, 0, seen);
-  if (!wrote.ok()) return wrote.error();
+  FT_TRY(write_some(found.missing, 0, seen));
   report_.texts = found.whole.documents + seen.written.documents;
   report_.tokens = found.whole.tokens + seen.written.tokens;
-  if (report_.texts == 0) {
+  if (report_.texts == 0)
     return Error{Code::kInvalid, "the model wrote no usable text for these prompts; give other --prompts"};
-  }
   FT_TRY(replace_file(work_ + "/job.json", job_text(plan_.steps)));
   const std::string path = work_ + "/target.safetensors";
   std::error_code ignored;
-  if (fs::exists(path, ignored)) return {};
-  return tune::write_target_file(path, loaded_->model);
+  if (!fs::exists(path, ignored)) FT_TRY(tune::write_target_file(path, loaded_->model));
+  if (continues_head() && !fs::exists(head_file(), ignored))
+    return tune::write_head_file(head_file(), *loaded_->model.mtp);
+  return {};
 }
 
 std::string Work::job_text(std::int64_t steps) const {
   const ModelFacts& facts = loaded_->model.facts;
-  constexpr int kUsualRatio = 3;
   Json shards = Json::array();
   for (std::int64_t i = 0; i < plan_.shards; ++i) shards.push_back(tune::shard_path(dataset(), i));
-  const bool dense = facts.intermediate > 0 && facts.experts == 0;
-  return write_json(Json{{"kind", plan_.kind},
-                         {"shards", std::move(shards)},
-                         {"target", work_ + "/target.safetensors"},
-                         {"out", out_},
-                         {"checkpoint", work_ + "/checkpoint.pt"},
-                         {"hidden", facts.width},
-                         {"heads", facts.heads},
-                         {"kv_heads", facts.kv_heads},
-                         {"head_dim", facts.head_dim},
-                         {"intermediate", dense ? facts.intermediate : kUsualRatio * facts.width},
-                         {"vocabulary", facts.vocabulary},
-                         {"context", facts.context},
-                         {"layers", layers_},
-                         {"eos", facts.eos_ids},
-                         {"softcap", tune::target_logits(loaded_->model.target)->softcap},
-                         {"draft_vocabulary", plan_.draft_vocabulary},
-                         {"steps", steps},
-                         {"rows", plan_.rows},
-                         {"length", plan_.length},
-                         {"threads", plan_.threads}},
-                    1) +
-         "\n";
+  Json job{{"kind", plan_.kind},
+           {"shards", std::move(shards)},
+           {"target", work_ + "/target.safetensors"},
+           {"out", made()},
+           {"checkpoint", work_ + "/checkpoint.pt"},
+           {"hidden", facts.width},
+           {"vocabulary", facts.vocabulary},
+           {"context", facts.context},
+           {"layers", layers_},
+           {"eos", facts.eos_ids},
+           {"softcap", tune::target_logits(loaded_->model.target)->softcap},
+           {"draft_vocabulary", plan_.draft_vocabulary},
+           {"steps", steps},
+           {"rows", plan_.rows},
+           {"length", plan_.length},
+           {"threads", plan_.threads}};
+  job.update(kind().sizes(loaded_->model));
+  constexpr double kRate = 1e-3, kHeadRate = 3e-4;  // a third of a fresh one's: what the head knows stays
+  if (continues_head()) job["head"] = head_file(), job["rate"] = kRate, job["head_rate"] = kHeadRate;
+  return write_json(job, 1) + "\n";
 }
 
 Status Work::train() {
@@ -468,24 +458,35 @@ Status Work::train() {
 
 Status Work::compare() {
   terminal_.note("comparing it with the other drafters on prompts that it has not seen");
-  ComparisonChoice choice{options_.model, directory_, {plan_.kind, out_}, options_.prompts, lengths_};
+  ComparisonChoice choice{options_.model, directory_, kind(), made(), place(), options_.prompts, lengths_};
   FT_ASSIGN(Comparison found, compare_new_drafter(choice, stopped_, terminal_));
   report_.table = std::move(found.table), report_.at_depth3 = std::move(found.at_depth3);
-  report_.identical = found.identical, report_.kept_why = found.why;
-  report_.kept = found.wins;
+  report_.identical = found.identical, report_.kept_why = found.why, report_.kept = found.wins;
   return {};
 }
 
 Result<TuneReport> Work::finish() {
   FT_ASSIGN(const std::string text, read_text_file(work_ + "/trained.json", kMaxPlanBytes));
   const auto trained = read_json<nlohmann::json>(text);
+  report_.kind = kind();
   report_.folder = out_, report_.steps = plan_.steps;
   report_.loss = trained.value("loss", 0.0), report_.covered = trained.value("covered", 0.0);
   report_.accepted = trained.value("accepted", std::vector<double>());
   report_.tokens = trained.value("tokens", report_.tokens);
-  FT_TRY(replace_file(out_ + "/README.md", drafter_card(report_, directory_)));
-  if (report_.kept) FT_TRY(keep_companion(directory_, {plan_.kind, out_}));
+  if (!report_.kept) report_.folder = place();
   std::error_code ignored;
+  fs::create_directories(report_.folder, ignored);  // writing reports it
+  FT_TRY(replace_file(report_.folder + "/README.md", drafter_card(report_, directory_)));
+  for (const std::string& name : {std::string(kind().file()), std::string("config.json")}) {
+    std::error_code failed;
+    fs::copy_file(fmt::format("{}/{}", made(), name), fmt::format("{}/{}", report_.folder, name),
+                  fs::copy_options::overwrite_existing, failed);
+    if (failed) return Error{Code::kIo, fmt::format("{}/{}: {}", report_.folder, name, failed.message())};
+  }
+  if (report_.kept) {
+    FT_TRY(kind().is_head() ? keep_head(directory_, out_)
+                            : keep_companion(directory_, {std::string(kind().drafter()), out_}));
+  }
   if (!options_.keep_work) fs::remove_all(work_, ignored);
   return report_;
 }

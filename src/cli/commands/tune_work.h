@@ -1,9 +1,9 @@
 // The work of `tune`: plan, texts, training, comparison, keeping. Everything is in one folder,
 // so that work that was stopped continues:
-//   OUT/config.json, model.safetensors, README.md  the drafter
+//   OUT/config.json, model.safetensors or mtp.safetensors, README.md  the drafter
 //   OUT/work/plan.json    sizes, fixed before the first text
 //   OUT/work/shards       texts and hidden rows
-//   OUT/work/target.safetensors, job.json, checkpoint.pt  of the training
+//   OUT/work/target.safetensors, head.safetensors, job.json, checkpoint.pt  of the training
 // Owner: tune.cpp. Errors: kCancelled after Ctrl-C; what is done stays.
 #pragma once
 
@@ -16,6 +16,7 @@
 #include "cli/args/options.h"
 #include "cli/bench/bench_drafters.h"
 #include "cli/commands/trainer.h"
+#include "cli/commands/tune_kind.h"
 #include "cli/commands/tune_prompts.h"
 #include "tune/dataset.h"
 
@@ -24,7 +25,8 @@ namespace ft::cli {
 struct TuneOptions {
   OutputOptions output;
   ModelOptions model;
-  std::string prompts, out, kind = "eagle3", python;
+  std::string prompts, out, python;
+  TuneKind kind = *TuneKind::parse("eagle3");
   std::optional<float> hours;
   std::int64_t texts = 0, steps = 0;  // 0: as the hours allow
   int streams = 0;                    // 0: a number for the backend
@@ -42,6 +44,7 @@ struct TunePlan {
 
 struct TuneReport {
   std::string model, folder, kept_why;
+  TuneKind kind = *TuneKind::parse("eagle3");
   bool kept = false, identical = true;
   std::int64_t texts = 0, tokens = 0, steps = 0;
   double loss = 0, covered = 0;

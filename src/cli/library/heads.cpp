@@ -87,4 +87,18 @@ Status keep_companion(const std::string& model_directory, const DraftFolder& com
   return write_text_file((fs::path(folder) / kCompanion).string(), write_json(record, 1) + "\n");
 }
 
+Status keep_head(const std::string& model_directory, const std::string& from) {
+  const std::string folder = head_folder_of(model_directory);
+  if (folder.empty()) return Error{Code::kIo, "there is no folder for the head; set HOME or XDG_DATA_HOME"};
+  std::error_code failed;
+  fs::create_directories(folder, failed);  // copying reports it
+  for (const char* name : {"config.json", "mtp.safetensors"}) {
+    const fs::path part = fs::path(folder) / fmt::format("{}.part", name);
+    fs::copy_file(fs::path(from) / name, part, fs::copy_options::overwrite_existing, failed);
+    if (!failed) fs::rename(part, fs::path(folder) / name, failed);
+    if (failed) return Error{Code::kIo, fmt::format("{} cannot be written: {}", folder, failed.message())};
+  }
+  return {};
+}
+
 }  // namespace ft::cli

@@ -29,5 +29,7 @@ KeptHead kept_head(const std::string& model_directory);
 Result<std::vector<DraftFolder>> found_drafters(const std::string& model_directory);
 /// Records the drafter of a folder for the model.
 Status keep_companion(const std::string& model_directory, const DraftFolder& companion);
+/// Copies the MTP head of a folder, mtp.safetensors and config.json, for the model. Its record stays.
+Status keep_head(const std::string& model_directory, const std::string& from);
 
 }  // namespace ft::cli
