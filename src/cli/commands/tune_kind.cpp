@@ -19,7 +19,7 @@ constexpr std::array<std::string_view, 3> kTuneKinds = {"eagle3", "mtp", "dflash
 constexpr int kMaxDraftVocabulary = 32000;
 constexpr int kUsualRatio = 3;       // of the MLP to the width
 constexpr int kBlockHeadSize = 128;  // of a block drafter, at most
-constexpr int kDeepTarget = 24;      // from so many layers on a block drafter has five and reads five
+constexpr int kDeepTarget = 24;      // with more layers, or as many, a block drafter has five and reads five
 
 /// The attention of the target's full layers, which its MTP head repeats.
 const Attention* full_attention(const Program& target) {
