@@ -17,6 +17,43 @@ bool is_object(std::string_view text) {
   return is_json(text, kMaxCallDepth) && text[text.find_first_not_of(kTagSpace)] == '{';
 }
 
+/// The object at the front of `text`, without what follows it; all of `text` if the object is cut.
+std::string_view front_object(std::string_view text) {
+  int depth = 0;
+  bool quoted = false;
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (quoted) {
+      at += c == '\\' ? 1 : 0;
+      quoted = c != '"';
+      continue;
+    }
+    quoted = c == '"';
+    depth += c == '{' ? 1 : c == '}' ? -1 : 0;
+    if (depth == 0) return text.substr(0, at + 1);
+  }
+  return text;
+}
+
+/// The name, and all text after it from the arguments on.
+std::optional<HermesCall> begun_call(std::string_view json) {
+  const auto take = [&json](std::string_view word) {
+    json.remove_prefix(std::min(json.find_first_not_of(kTagSpace), json.size()));
+    if (!json.starts_with(word)) return false;
+    json.remove_prefix(word.size());
+    return true;
+  };
+  if (!take("{") || !take("\"name\"") || !take(":") || !take("\"")) return std::nullopt;
+  const size_t end = json.find('"');
+  if (end == std::string_view::npos) return std::nullopt;
+  const auto name = read_json<nlohmann::ordered_json>("\"" + std::string(json.substr(0, end + 1)));
+  json.remove_prefix(end + 1);
+  if (!name.is_string()) return std::nullopt;
+  const bool arguments = take(",") && (take("\"arguments\"") || take("\"parameters\"")) && take(":");
+  const bool object = arguments && take("{");
+  return HermesCall{name.get<std::string>(), object ? "{" + std::string(json) : std::string()};
+}
+
 }  // namespace
 
 std::optional<HermesCall> parse_hermes_call(std::string_view json) {
@@ -24,7 +61,7 @@ std::optional<HermesCall> parse_hermes_call(std::string_view json) {
     return std::nullopt;
   }
   // Arguments are passed on as they are written: numbers may have more digits than a double.
-  std::optional<HermesCall> written = parse_cut_hermes_call(json);
+  std::optional<HermesCall> written = begun_call(json);
   if (written && written->arguments.rfind('}') != std::string::npos) {
     written->arguments.erase(written->arguments.rfind('}'));
     if (is_object(written->arguments)) return written;
@@ -44,21 +81,9 @@ std::optional<HermesCall> parse_hermes_call(std::string_view json) {
 }
 
 std::optional<HermesCall> parse_cut_hermes_call(std::string_view json) {
-  const auto take = [&json](std::string_view word) {
-    json.remove_prefix(std::min(json.find_first_not_of(kTagSpace), json.size()));
-    if (!json.starts_with(word)) return false;
-    json.remove_prefix(word.size());
-    return true;
-  };
-  if (!take("{") || !take("\"name\"") || !take(":") || !take("\"")) return std::nullopt;
-  const size_t end = json.find('"');
-  if (end == std::string_view::npos) return std::nullopt;
-  const auto name = read_json<nlohmann::ordered_json>("\"" + std::string(json.substr(0, end + 1)));
-  json.remove_prefix(end + 1);
-  if (!name.is_string()) return std::nullopt;
-  const bool arguments = take(",") && (take("\"arguments\"") || take("\"parameters\"")) && take(":");
-  const bool object = arguments && take("{");
-  return HermesCall{name.get<std::string>(), object ? "{" + std::string(json) : std::string()};
+  std::optional<HermesCall> begun = begun_call(json);
+  if (begun) begun->arguments = std::string(front_object(begun->arguments));
+  return begun;
 }
 
 }  // namespace ft
