@@ -191,7 +191,7 @@ std::vector<Arrangement> arrangements(const BackendOptions& options, const std::
 Status check_fit(const BackendOptions& options, const Backend& backend) {
   if (options.check_device) return options.check_device(backend);
   const std::int64_t own = backend.limits({}).memory_bytes, free = own > 0 ? own : options.host_bytes;
-  const std::int64_t bytes = options.target->bytes_held();
+  const std::int64_t bytes = backend.memory_for(*options.target, {}).weights;
   if (free <= 0 || bytes <= free) return {};
   return Error{Code::kExhausted, fmt::format("the weights take {:.1f} GB, and {} has {:.1f} GB free",
                                              static_cast<double>(bytes) * 1e-9, backend.name(),

@@ -10,7 +10,8 @@
 namespace ft::split {
 namespace {
 
-constexpr int kSpins = 2000, kYields = 2000;
+// A yield on a busy machine may take milliseconds, and the wait is bounded by sleeps.
+constexpr int kSpins = 2000, kYields = 20;
 constexpr std::uint32_t kLastNumber = 1U << 31;
 
 }  // namespace
@@ -29,6 +30,11 @@ RankGroup::~RankGroup() {
   task_.fetch_add(1);
   task_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+}
+
+void RankGroup::settle() const {
+  while (running_.load(std::memory_order_acquire) > 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void RankGroup::serve(int rank) {

@@ -35,8 +35,12 @@ class RankGroup {
   /// Exchanges have at most `values` values from each rank.
   void reserve(std::size_t values) { mailboxes_.reserve(values); }
 
-  /// Calls work(rank) once on each rank at the same time. Throws what the first rank that failed threw.
+  /// Calls work(rank) once on each rank at the same time. Throws what the first rank that failed threw. After
+  /// BackendLost a rank may still be in `work`, until settle() returns.
   void run(const std::function<void(int)>& work);
+
+  /// Waits until no rank works any more.
+  void settle() const;
 
   /// Inside work: the next exchange. Sends `sent` [rows, own columns] and returns when `made` [rows, width]
   /// has the columns of all ranks, each as `exchange.from` lists them.

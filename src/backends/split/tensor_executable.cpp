@@ -77,6 +77,8 @@ class TensorExecutable final : public Executable {
     tokens_.reserve(identity_.size());
   }
 
+  ~TensorExecutable() override { group_.settle(); }
+
   Status build() {
     std::size_t widest = 0;
     for (const RankExchange& exchange : ranks_.exchanges) {
