@@ -33,12 +33,13 @@ class ConvOp final : public Operation {
     const Range range = partition(in_.width, kLanes, worker, workers);
     const auto count = static_cast<int>(range.last - range.first);
     if (count == 0) return;
+    const Matrix in = step.of(in_, worker);
     std::int64_t first_row = 0;
     for (const Segment& segment : step.args->segments) {
       for (int r = 0; r < segment.rows; ++r) {
         const float* sources[kMaxTaps];
         for (int tap = 0; tap < kernel_width_; ++tap) {
-          sources[tap] = source(step, segment, first_row, r - (kernel_width_ - 1) + tap, range.first);
+          sources[tap] = source(step, in, segment, first_row, r - (kernel_width_ - 1) + tap, range.first);
         }
         step.kernels->conv(sources, kernel_.data() + range.first, in_.width, kernel_width_, count,
                            out_.row(first_row + r) + range.first);
@@ -46,7 +47,7 @@ class ConvOp final : public Operation {
       // This must come last: the last rows of a long segment overwrite the predecessors of its first row.
       for (int r = std::max(0, segment.rows - kRing); r < segment.rows; ++r) {
         std::memcpy(step.state->conv_row(state_, segment.sequence.slot, segment.position + r) + range.first,
-                    in_.row(first_row + r) + range.first, static_cast<std::size_t>(count) * sizeof(float));
+                    in.row(first_row + r) + range.first, static_cast<std::size_t>(count) * sizeof(float));
       }
       first_row += segment.rows;
     }
@@ -54,9 +55,9 @@ class ConvOp final : public Operation {
 
  private:
   /// The input `offset` rows after the segment's first, from channel `channel` on; null before position 0.
-  const float* source(const Step& step, const Segment& segment, std::int64_t first_row, int offset,
-                      std::int64_t channel) const {
-    if (offset >= 0) return in_.row(first_row + offset) + channel;
+  const float* source(const Step& step, const Matrix& in, const Segment& segment, std::int64_t first_row,
+                      int offset, std::int64_t channel) const {
+    if (offset >= 0) return in.row(first_row + offset) + channel;
     const std::int64_t position = segment.position + offset;
     if (position < 0) return nullptr;
     return step.state->conv_row(state_, segment.sequence.slot, position) + channel;

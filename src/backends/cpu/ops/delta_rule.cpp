@@ -135,15 +135,16 @@ class DeltaRuleOp final : public Operation {
 
   void prepare(const Head& at, int row, Prepared& out) const {
     const std::int64_t r = at.first_row + row;
-    const float* in = in_.row(r) + key_at(at.head);
+    const float* in = at.step.of(in_, at.worker).row(r) + key_at(at.head);
     const auto head = static_cast<std::size_t>(at.head);
     const Kernels& kernels = *at.step.kernels;
     kernels.l2_norm(in, op_.key_dim, 1.0F / std::sqrt(static_cast<float>(op_.key_dim)), out.q);
     kernels.l2_norm(in + static_cast<std::int64_t>(op_.key_heads) * op_.key_dim, op_.key_dim, 1, out.k);
     out.key_query = kernels.dot(out.k, out.q, op_.key_dim);
+    const float a = at.step.of(a_, at.worker).row(r)[head];
     out.decay = static_cast<float>(
-        exp_of_negative(-static_cast<double>(decay_[head] * softplus(a_.row(r)[head] + dt_bias_[head]))));
-    out.beta = sigmoid(b_.row(r)[head]);
+        exp_of_negative(-static_cast<double>(decay_[head] * softplus(a + dt_bias_[head]))));
+    out.beta = sigmoid(at.step.of(b_, at.worker).row(r)[head]);
   }
 
   float* state(const Head& at, int tile) const {
@@ -193,7 +194,7 @@ class DeltaRuleOp final : public Operation {
       const Prepared& row = rows[i];
       const int r = begin + static_cast<int>(i);
       const bool confirmed = r < segment.confirmed;
-      std::memcpy(scratch.v, in_.row(at.first_row + r) + values,
+      std::memcpy(scratch.v, at.step.of(in_, at.worker).row(at.first_row + r) + values,
                   static_cast<std::size_t>(real) * sizeof(float));
       float* left = confirmed
                         ? scratch.d[i % 2]

@@ -80,9 +80,10 @@ class GatedNormOp final : public Operation {
     const auto head = static_cast<std::int64_t>(weight_.size());
     const std::int64_t heads = in_.width / head;
     const Range range = partition(heads, 1, worker, workers);
+    const Matrix in = step.of(in_, worker), gate = step.of(gate_, worker);
     for (std::int64_t r = 0; r < step.rows; ++r) {
       for (std::int64_t h = r * heads + range.first; h < r * heads + range.last; ++h) {
-        step.kernels->gated_norm(in_.data + h * head, weight_.data(), gate_.data + h * head,
+        step.kernels->gated_norm(in.data + h * head, weight_.data(), gate.data + h * head,
                                  static_cast<int>(head), eps_, out_.data + h * head);
       }
     }
