@@ -77,6 +77,16 @@ class TuneTest(cli_test.CliTest):
     def shards(self):
         return {path.name: path.read_bytes() for path in (self.out / "work" / "shards").glob("shard-*")}
 
+    def headless(self):
+        copy = self.folder / "headless"
+        shutil.copytree(cli_test.MODEL, copy)
+        (copy / "mtp.safetensors").unlink()
+        config = json.loads((copy / "config.json").read_text())
+        del config["mlx_lm_extra_tensors"]
+        config["text_config"]["mtp_num_hidden_layers"] = 0
+        (copy / "config.json").write_text(json.dumps(config))
+        return copy
+
 
 class Work(TuneTest):
     def test_it_writes_texts_trains_compares_and_keeps_only_a_winner(self):
@@ -143,33 +153,25 @@ class Work(TuneTest):
 class Heads(TuneTest):
     """--kind mtp; the pretending trainer gives the head that the shipped model was published with."""
 
-    def headless(self):
-        copy = self.folder / "headless"
-        shutil.copytree(cli_test.MODEL, copy)
-        (copy / "mtp.safetensors").unlink()
-        config = json.loads((copy / "config.json").read_text())
-        del config["mlx_lm_extra_tensors"]
-        config["text_config"]["mtp_num_hidden_layers"] = 0
-        (copy / "config.json").write_text(json.dumps(config))
-        return copy
-
-    def tune(self, model, *flags):
-        return self.expect_json(0, "tune", str(model), *self.flags[2:], "--kind", "mtp", *flags)
-
-    def test_a_head_for_a_model_without_one_is_kept_and_found_by_every_start(self):
+    def test_a_head_for_a_model_without_one_is_found_by_every_start(self):
         model = self.headless()
-        report = self.tune(model)
-        self.assertTrue(report["kept"], report)
-        self.assertGreater(report["tokens_per_round_at_depth_3"]["mtp"], 2)
-        self.assertNotIn("mtp before", report["tokens_per_round_at_depth_3"])
+        done = self.run_program("tune", str(model), *self.flags[2:], "--kind", "mtp", "--json")
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        report = json.loads(done.stdout)
+        rounds = report["tokens_per_round_at_depth_3"]
+        self.assertGreater(rounds["mtp"], max(2, rounds["lookup"]))
+        self.assertNotIn("mtp before", rounds)
         job = json.loads((self.out / "seen.json").read_text())
         self.assertNotIn("head", job)
         self.assertEqual((job["layers"], job["gated"], len(job["frequencies"])), ([], True, 32))
         self.assertIn("An MTP head that", (self.out / "README.md").read_text())
-        self.expect(0, "run", "--model", str(model), "-p", "Hi", "-n", "4", "--drafter", "mtp")
+        if not report["kept"]:  # only the speed can refuse it, on a machine that does other work meanwhile
+            self.assertIn("tokens/s with it", report["why"])
+            return
+        run = ("run", "--model", str(model), "-p", "Write a function that adds two numbers.", "-n", "16")
+        self.assertIn(b"mtp drafted", self.expect(0, *run, "--drafter", "mtp").stderr)
         self.expect(0, "graft", "--onto", str(model), "--remove")
-        self.assertEqual(self.run_program("run", "--model", str(model), "-p", "Hi", "-n", "4", "--drafter",
-                                          "mtp").returncode, 2)
+        self.assertNotIn(b"mtp drafted", self.run_program(*run, "--drafter", "mtp").stderr)
 
     def test_the_head_that_a_model_has_is_where_training_begins_and_what_it_is_compared_with(self):
         report = self.expect_json(1, *self.flags, "--kind", "mtp", "--keep-work")  # the same head is not faster
@@ -196,7 +198,6 @@ class Refused(TuneTest):
                  ("--model", str(cli_test.ROOT / "tests/golden/llama/qwen2"), "--kind", "mtp"), {}),
                 ("a mixture of experts cannot be trained yet; use --kind eagle3",
                  ("--model", str(cli_test.ROOT / "tests/golden/odd_experts"), "--kind", "mtp"), {}),
-                ("give --out on another disk, or fewer", ("--texts", "10000000"), {}),
                 ("fewer than two texts", ("--prompts", os.devnull), {}),
                 ("--hours: expected", ("--hours", "0"), {})):
             with self.subTest(words):
@@ -205,6 +206,10 @@ class Refused(TuneTest):
                 self.assertIn(done.returncode, (1, 2), done.stderr)
                 self.assertIn(words, done.stderr.decode())
                 self.assertEqual(done.stdout, b"")
+
+    def test_a_plan_that_needs_more_than_the_disk_has_begins_nothing(self):
+        self.expect_error(1, "give --out on another disk, or fewer", *self.flags, "-q", "--texts", "10000000")
+        self.assertEqual(self.shards(), {})
 
     def test_a_disk_that_fills_ends_it_with_the_file_and_the_same_command_continues(self):
         limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 256; exec \"$@\"", "sh", cli_test.PROGRAM, *self.flags, "-q"]
@@ -240,11 +245,7 @@ class Refused(TuneTest):
 
 
 @unittest.skipUnless(TORCH, "needs FORETOKEN_TORCH and FORETOKEN_FULL")
-class Trained(Heads):
-    def setUp(self):
-        super().setUp()
-        self.python = TORCH
-
+class Trained(TuneTest):
     def train(self, model, kind, texts, steps):
         flags = ("tune", str(model), "--out", str(self.out), "--python", TORCH, "--texts", str(texts), "--steps",
                  str(steps), "--yes", "--kind", kind)

@@ -89,9 +89,13 @@ Result<std::vector<std::pair<std::string, double>>> rounds_at_depth(Engine& engi
 /// The new drafter wins if it has the most tokens a round, a figure without noise of the machine, and is the
 /// fastest alone or within `auto`.
 void judge(const ComparisonChoice& choice, Comparison& found) {
-  const auto longest = std::ranges::max_element(found.at_depth3, {}, &std::pair<std::string, double>::second);
   const std::string name(choice.kind.drafter());
-  const bool leads = longest != found.at_depth3.end() && longest->first == name;
+  double own_rounds = 0, other_rounds = 0;
+  for (const auto& [drafter, tokens] : found.at_depth3) {
+    double& most = drafter == name ? own_rounds : other_rounds;
+    most = std::max(most, tokens);
+  }
+  const bool leads = own_rounds > other_rounds;
   double mine = 0, best = 0;
   std::string best_name;
   for (const DrafterFigures& figures : found.table.drafters) {
