@@ -154,6 +154,7 @@ class Doctor(DraftersTest):
         self.assertEqual(self.expect_json(0, "inspect", str(model))["notes"], [])
         without = self.expect_json(0, *words)
         for name in ("confidence_head.proj", "confidence_proj"):
+            shutil.rmtree(model / "dflash")
             write_dspark(model / "dflash", model, confidence=name)
             note, = self.expect_json(0, "inspect", str(model))["notes"]
             self.assertIn("drafter dflash: its confidence head is not used", note)
