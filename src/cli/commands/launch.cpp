@@ -118,12 +118,12 @@ Status start_server(const LaunchOptions& options, ServerInUse& server, Terminal&
   child.log = log_file();
   terminal.note(fmt::format("No server runs: starting foretoken {}{}", fmt::join(child.arguments, " "),
                             child.log.empty() ? "" : "; its log is " + child.log));
-  FT_ASSIGN(ChildProcess process, ChildProcess::start(child));
-  server.own.emplace(std::move(process));
   volatile bool stop = false;
   std::optional<std::string> line;
   {
     const Interrupt interrupt([&stop] { stop = true; });
+    FT_ASSIGN(ChildProcess process, ChildProcess::start(child));
+    server.own.emplace(std::move(process));
     line = server.own->first_line(stop);
   }
   if (stop) return Error{Code::kCancelled, stopped_text()};
