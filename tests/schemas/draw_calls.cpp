@@ -175,11 +175,13 @@ struct Drawing {
   }
 
   /// The beginning of a call that never came may be the end of a text.
-  bool is_cut_content(const std::string& cut, const std::string& whole) const {
-    const std::string shown = without_cut_character(cut);
+  /// Without a mark of a call, an answer is text until the name of the tool is known.
+  bool is_cut_content(const std::string& cut, const Json& all) const {
+    const std::string shown = without_cut_character(cut), whole = all["content"];
     if (whole.starts_with(shown)) return true;
-    return shown.starts_with(whole) &&
-           begin_of_call(true).find(shown.substr(whole.size())) != std::string::npos;
+    const bool unmarked = format.calls.whole_answer && !format.channels && !all["calls"].empty();
+    const std::string begin = begin_of_call(true) + (unmarked ? all["calls"][0]["name"].dump() : "");
+    return shown.starts_with(whole) && begin.find(shown.substr(whole.size())) != std::string::npos;
   }
 
   /// Why an answer cut after `count` tokens is not the beginning of the whole one; empty: it is.
@@ -189,7 +191,7 @@ struct Drawing {
     const auto begins = [](const Json& part, const Json& all) {
       return all.get_ref<const std::string&>().starts_with(without_cut_character(part));
     };
-    bool right = is_cut_content(cut["content"], whole["content"]);
+    bool right = is_cut_content(cut["content"], whole);
     right = right && cut["calls"].size() <= whole["calls"].size();
     for (size_t i = 0; right && i < cut["calls"].size(); ++i) {
       const Json& call = cut["calls"][i];
