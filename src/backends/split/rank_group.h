@@ -19,7 +19,7 @@ namespace ft::split {
 
 struct RankGroupOptions {
   std::unique_ptr<Wire> wire = nullptr;  // null: memory
-  int patience_ms = 60000;              // of a rank that waits for another one
+  int patience_ms = 60000;               // of a rank that waits for another one
 };
 
 class RankGroup {
