@@ -188,8 +188,12 @@ struct Drawing {
   std::string fault_of_cut(const std::vector<int32_t>& ids, size_t count, const RequestFields& fields,
                            const Json& whole) const {
     const Json cut = seen(ids, count, fields, true);
+    // The value that was cut may still be read otherwise, as text for example: it is compared up to its start.
     const auto begins = [](const Json& part, const Json& all) {
-      return all.get_ref<const std::string&>().starts_with(without_cut_character(part));
+      const std::string shown = without_cut_character(part), text = all;
+      const auto [end, same] = std::ranges::mismatch(shown, text);
+      return end == shown.end() ||
+             (end != shown.begin() && std::string_view(":,[ ").find(end[-1]) != std::string_view::npos);
     };
     bool right = is_cut_content(cut["content"], whole);
     right = right && cut["calls"].size() <= whole["calls"].size();

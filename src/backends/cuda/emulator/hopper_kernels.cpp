@@ -2,7 +2,9 @@
 #include "backends/cuda/emulator/fibers.h"
 
 #pragma GCC diagnostic ignored "-Wcast-align"
+#ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"  // addends are read where they were
+#endif
 
 #include "backends/cuda/kernels/hopper_linear.cu"
 #include "backends/cuda/kernels/hopper_linear_kinds.cu"
