@@ -188,7 +188,7 @@ struct Drawing {
   std::string fault_of_cut(const std::vector<int32_t>& ids, size_t count, const RequestFields& fields,
                            const Json& whole) const {
     const Json cut = seen(ids, count, fields, true);
-    // The value that was cut may still be read otherwise, as text for example: it is compared up to its start.
+    // The value that was cut may still be read otherwise, as text for example: compared up to its start.
     const auto begins = [](const Json& part, const Json& all) {
       const std::string shown = without_cut_character(part), text = all;
       const auto [end, same] = std::ranges::mismatch(shown, text);
