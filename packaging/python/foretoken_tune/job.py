@@ -34,7 +34,7 @@ class Job:
     threads: int = 0  # 0: PyTorch's own number
     device: str = "auto"
     save_seconds: float = 60.0  # between checkpoints
-    # Of an MTP head:
+    # For an MTP head:
     head: str = ""  # file of the one to continue
     gated: bool = False  # a gate beside each query
     frequencies: list[float] = field(default_factory=list)  # by which positions turn queries and keys

@@ -1,8 +1,8 @@
 // The ranks of one process: a thread for each but the first, which is the caller's, and what they send each
 // other. A rank that fails stops the others; one that does not answer is waited for a bounded time, then the
 // group is lost. Owner: the backend of the ranks. Thread: the engine thread. Cost: a step allocates nothing
-// and takes no lock; a waiting rank spins, then yields, then sleeps. Errors: BackendLost and those of the
-// work; the constructor throws std::system_error if the machine refuses a thread.
+// and takes no lock; a waiting rank spins, then yields, then sleeps. Errors: BackendLost and the errors of
+// the work; the constructor throws std::system_error if the machine refuses a thread.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// A program cut over ranks for tensor parallelism: every rank has a program of its own, with its part of the
+// A program cut over ranks for tensor parallelism: each rank has its own program, with a part of the
 // heads, of the outputs of each linear and of the vocabulary. Where a row must be whole, an exchange puts the
-// columns of all ranks side by side, so no sum is ever split and every bit is that of one device. The first
+// columns of all ranks side by side. So no sum is split, and the bits equal one device's. The first
 // rank embeds, takes hidden rows and answers. Each rank's program is cut at its exchanges into stages, which
 // its backend compiles as any program. Owner: the caller. Cost: a few passes over the list.
 #pragma once
@@ -22,7 +22,7 @@ struct RankStage {
   Program program;
   std::vector<int> inputs;    // rows of earlier stages, by Input::number
   std::vector<int> outputs;   // rows that later stages, exchanges or captures read, by Capture::number
-  bool takes_hidden = false;  // its inputs are those of the whole program
+  bool takes_hidden = false;  // it reads the inputs of the whole program
   bool needs_tokens = false;
   bool answers = false;
 };
@@ -44,7 +44,7 @@ struct Ranks {
   RankPlan plan;
   std::vector<RankPart> parts;
   std::vector<RankExchange> exchanges;
-  std::vector<Capture> captures;  // of the whole program; their rows are those of the first rank
+  std::vector<Capture> captures;  // of the whole program; the first rank has their rows
 };
 
 /// `over`: the layout of each rank, for a program that reads timelines of another one; else empty.

@@ -1,7 +1,7 @@
 // Tensor parallelism (--split tensor): every device has a part of each layer, and all work at the same time.
-// The bits are those of one device (ranks.h). Programs that do not share the target's timelines (drafters,
+// The bits equal one device's (ranks.h). Programs that do not share the target's timelines (drafters,
 // towers of images), hidden rows and samples are on the first device. Owner: the caller. Thread: the engine
-// thread. Errors: devices of different arithmetic, or without room for their part; then those of the parts.
+// thread. Errors: devices of different arithmetic, or without room for their part; then the parts' errors.
 #pragma once
 
 #include "backends/split/backend.h"

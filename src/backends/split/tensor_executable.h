@@ -1,7 +1,7 @@
 // Runs a program on all ranks at once (ranks.h): each rank's thread submits its stages and exchanges rows in
 // between. With a cut LM head, ranks leave their logits to the host, which samples; else the first rank
 // answers. Owner: the caller of compile; the backends and the group must outlive it. Thread: the engine
-// thread. Cost: a wait of each rank at every exchange. Errors: those of the ranks; BackendLost names one.
+// thread. Cost: a wait of each rank at every exchange. Errors: the ranks' own; BackendLost names one.
 #pragma once
 
 #include <memory>
