@@ -101,6 +101,11 @@ inline void capture_rows(const CapturePlaces& capture, int number, const float* 
   }
 }
 
+/// The token itself where it is given by its place among the round's tokens.
+inline std::int32_t resolved(const StepArgs& args, std::int32_t token) {
+  return token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
+}
+
 /// The tokens that count as emitted before logit row `row`; `tokens`: the step's, resolved.
 inline std::span<const std::int32_t> drafts_of(const StepArgs& args, std::span<const std::int32_t> tokens,
                                                std::size_t row) {

@@ -75,10 +75,7 @@ class CpuExecutable final : public Executable {
         positions_[static_cast<std::size_t>(step.rows++)] = segment.position + r;
     }
     FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
-    for (std::size_t r = 0; r < args.tokens.size(); ++r) {
-      const std::int32_t token = args.tokens[r];
-      tokens_[r] = token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
-    }
+    for (std::size_t r = 0; r < args.tokens.size(); ++r) tokens_[r] = resolved(args, args.tokens[r]);
     if (outputs_.walker) logit_rows_.assign(args.logit_rows.begin(), args.logit_rows.end());
     step.small_batch = step.rows <= kSmallBatchRows;
     step.number = ++steps_;

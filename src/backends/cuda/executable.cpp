@@ -186,9 +186,7 @@ void CudaExecutable::sample(const StepArgs& args) {
   if (!args.logits) compiled_.step.download_logits(shape_, compiled_.logits);
   round_->collect();  // now the logits and the tokens by place are ready
   resolved_.assign(args.tokens.begin(), args.tokens.end());
-  for (std::int32_t& token : resolved_) {
-    if (token < 0) token = args.round_tokens[static_cast<std::size_t>(-1 - token)];
-  }
+  for (std::int32_t& token : resolved_) token = resolved(args, token);
   const auto width = static_cast<std::size_t>(compiled_.vocabulary);
   for (std::size_t w = 0; w < args.samples.size(); ++w) {
     const SampleRow& row = args.samples[w];

@@ -244,9 +244,7 @@ class MetalExecutable final : public Executable {
   void sample(const StepArgs& args) {
     finish();
     tokens_.assign(args.tokens.begin(), args.tokens.end());
-    for (std::int32_t& token : tokens_) {
-      if (token < 0) token = args.round_tokens[static_cast<std::size_t>(-1 - token)];
-    }
+    for (std::int32_t& token : tokens_) token = resolved(args, token);
     const std::span<std::int32_t> sampled(sampled_.as<std::int32_t>(), args.samples.size());
     const std::span<const float> logits = logits_of(args.logit_rows.size());
     const auto width = static_cast<std::size_t>(vocabulary_);

@@ -4,6 +4,7 @@
 #include <new>
 #include <optional>
 
+#include "backends/host_rows.h"
 #include "backends/weight_rows.h"
 #include "format/out_of_memory.h"
 #include "program/check.h"
@@ -59,9 +60,7 @@ class RefExecutable final : public Executable {
     for (const Segment& segment : args.segments) step.rows += segment.rows;
     FT_ASSERT(step.rows <= options_.max_rows);
     FT_ASSERT(static_cast<int>(args.logit_rows.size()) <= options_.max_logit_rows);
-    for (const std::int32_t token : args.tokens) {
-      step.tokens.push_back(token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token);
-    }
+    for (const std::int32_t token : args.tokens) step.tokens.push_back(resolved(args, token));
     outputs_.result = {};
     logit_rows_.assign(args.logit_rows.begin(), args.logit_rows.end());
     for (std::size_t i = 0; i < weights_.size(); ++i) {

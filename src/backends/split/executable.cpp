@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <numeric>
 
+#include "backends/host_rows.h"
 #include "backends/split/row_runs.h"
 #include "backends/split/state.h"
 
@@ -194,9 +195,8 @@ class SplitExecutable final : public Executable {
     if (embeds_ == stages_.home || std::ranges::none_of(args.tokens, [](std::int32_t t) { return t < 0; }))
       return args.tokens;
     collect();
-    std::ranges::transform(args.tokens, tokens_.begin(), [&](std::int32_t token) {
-      return token < 0 ? args.round_tokens[static_cast<std::size_t>(-1 - token)] : token;
-    });
+    std::ranges::transform(args.tokens, tokens_.begin(),
+                           [&](std::int32_t token) { return resolved(args, token); });
     return resolved_ = std::span<const std::int32_t>(tokens_).first(args.tokens.size());
   }
 

@@ -247,9 +247,7 @@ class TensorExecutable final : public Executable {
     if (args.logits) result_.logits = {logits_.data(), args.logit_rows.size() * width};
     if (args.samples.empty()) return;
     tokens_.assign(args.tokens.begin(), args.tokens.end());
-    for (std::int32_t& token : tokens_) {
-      if (token < 0) token = args.round_tokens[static_cast<std::size_t>(-1 - token)];
-    }
+    for (std::int32_t& token : tokens_) token = resolved(args, token);
     for (std::size_t w = 0; w < args.samples.size(); ++w) {
       const SampleRow& row = args.samples[w];
       sampled_[w] = ft::sample(std::span<const float>(logits_).subspan(w * width, width), {}, row, scratch_,
