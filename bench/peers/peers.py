@@ -5,6 +5,7 @@
     bench/peers/peers.py compare qwen3.5-0.8b       interleaved runs, ratios of each pair, their median
     bench/peers/peers.py compare qwen3.5-4b --pairs 3 --json > pairs.json
     bench/peers/peers.py compare "qwen3.5-35b-a3b?layers=8"
+    bench/peers/peers.py compare "qwen3.5-4b?type=q4_k_m"    both sides read the same GGUF file
     bench/peers/peers.py mlx                        the shipped model compared with mlx-lm on the processor
 
 All output is in bench/out/peers/ (not in git): a virtual environment, the sources, the build with
@@ -145,7 +146,9 @@ def compare_llama_cpp(options):
     if not BENCH.exists():
         sys.exit("peers: there is no llama-bench yet; run bench/peers/peers.py build")
     join = "&" if "?" in options.shape else "?"
-    compare(options, f"synth:{options.shape}{join}bits=4&group=64", llama_cpp, gguf_of(options.shape))
+    path = gguf_of(options.shape)
+    model = path if "type=" in options.shape else f"synth:{options.shape}{join}bits=4&group=64"
+    compare(options, model, llama_cpp, path)
 
 
 def compare_mlx(options):
@@ -181,7 +184,8 @@ def main():
     commands.add_parser("build", help="fetch and build llama.cpp").set_defaults(work=build)
     pairs = commands.add_parser("compare", help="interleaved pairs with llama.cpp on one shape")
     pairs.set_defaults(work=compare_llama_cpp)
-    pairs.add_argument("shape", help="qwen3.5-0.8b, -2b, -4b, -9b, -27b or -35b-a3b; add ?layers=N to take fewer")
+    pairs.add_argument("shape", help="qwen3.5-0.8b, -2b, -4b, -9b, -27b or -35b-a3b; ?layers=N: fewer layers; "
+                       "?type=q4_0 or q4_k_m: both read a GGUF file of that type")
     beside_mlx = commands.add_parser("mlx", help="interleaved pairs with mlx-lm on the shipped model")
     beside_mlx.set_defaults(work=compare_mlx)
     for command in (pairs, beside_mlx):
