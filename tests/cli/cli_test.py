@@ -188,14 +188,6 @@ class BadInput(CliTest):
         change(copy)
         return str(copy)
 
-    def test_a_broken_drafter_that_was_found_next_to_the_model_is_told_as_such(self):
-        def add(model):
-            (model / "eagle3").mkdir()
-            shutil.copy(ROOT / "assets/smollm2-135m-eagle3/config.json", model / "eagle3")
-
-        self.expect_error(1, "next to the model: complete or remove it", "run", "-p", "a", "--model",
-                          self.broken_model(add))
-
     def test_truncated_model_is_an_error_of_the_model(self):
         def cut(model):
             with open(model / "model.safetensors", "r+b") as file:
