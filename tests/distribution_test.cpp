@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "sampling/history.h"
+#include "tests/full_run.h"
 #include "tests/toy_decoder.h"
 
 namespace ft::test::distribution_test {
@@ -149,6 +150,13 @@ double surprise(const std::vector<int>& counts, const std::vector<double>& expec
   return (std::cbrt(statistic / freedom) - (1 - variance)) / std::sqrt(variance);
 }
 
+/// The coupled rule gives the tokens of plain decoding, which the losslessness matrix compares, so here one
+/// sampler is enough. For rejection sampling this is the only proof.
+std::vector<Acceptance> rules_of(const std::string& sampler) {
+  if (sampler != "plain" && !full_run()) return {Acceptance::kRejection};
+  return {Acceptance::kCoupled, Acceptance::kRejection};
+}
+
 class DistributionTest : public testing::TestWithParam<const char*> {
  protected:
   ToyDecoder decoder_{1, tiny(), 64};
@@ -160,7 +168,8 @@ TEST_P(DistributionTest, OfTheFirstTokensIsExactUnderBothRulesAtEveryDepth) {
   const Case parameters = case_of(GetParam());
   const std::vector<double> expected = exact(decoder_, parameters);
   std::int64_t drafted = 0, accepted = 0;
-  for (const Acceptance rule : {Acceptance::kCoupled, Acceptance::kRejection}) {
+  const std::vector<Acceptance> rules = rules_of(GetParam());
+  for (const Acceptance rule : rules) {
     for (const int depth : {1, 2, 4}) {
       const Counts counts = sample(decoder_, parameters, rule, depth, 1 + static_cast<std::uint64_t>(depth));
       EXPECT_LT(surprise(counts.of, expected), 3.5)
@@ -168,24 +177,27 @@ TEST_P(DistributionTest, OfTheFirstTokensIsExactUnderBothRulesAtEveryDepth) {
       drafted += counts.drafted, accepted += counts.accepted;
     }
   }
-  EXPECT_GT(accepted, kSeeds / 2) << "nothing was accepted: this proves nothing";
-  EXPECT_GT(drafted, accepted + kSeeds / 2) << "nothing was rejected: this proves nothing";
+  const std::int64_t some = kSeeds / 4 * std::ssize(rules);
+  EXPECT_GT(accepted, some) << "nothing was accepted: this proves nothing";
+  EXPECT_GT(drafted, accepted + some) << "nothing was rejected: this proves nothing";
 }
 
 /// EAGLE-3 drafts two thirds of the vocabulary: the other tokens must still have the target's frequencies.
 TEST_P(DistributionTest, IsExactWhicheverNetworkDrafts) {
   const Case parameters = case_of(GetParam());
   const std::vector<double> expected = exact(decoder_, parameters);
+  const std::vector<Acceptance> rules = rules_of(GetParam());
   for (const Network& network : kNetworks) {
     ToyDecoder& decoder = network.anchor ? anchored_ : network.walks ? walking_ : decoder_;
     std::int64_t drafted = 0, accepted = 0;
-    for (const Acceptance rule : {Acceptance::kCoupled, Acceptance::kRejection}) {
+    for (const Acceptance rule : rules) {
       const Counts counts = sample(decoder, parameters, rule, 3, 17, network.drafter);
       EXPECT_LT(surprise(counts.of, expected), 3.5)
           << network.text() << (rule == Acceptance::kRejection ? " ratio" : " coupled");
       drafted += counts.drafted, accepted += counts.accepted;
     }
-    EXPECT_GT(accepted, kSeeds / 10) << network.text() << ": nothing was accepted, this proves nothing";
+    EXPECT_GT(accepted, kSeeds / 20 * std::ssize(rules))
+        << network.text() << ": nothing was accepted, this proves nothing";
     EXPECT_GE(drafted, accepted) << network.text();
   }
 }

@@ -59,6 +59,21 @@ class Progress(unittest.TestCase):
         self.assertNotIn("\x1b", shown)
         self.assertEqual(log, BUILD)
 
+    def test_the_clock_ticks_while_a_command_says_nothing(self):
+        with tempfile.TemporaryDirectory() as folder:
+            ours, theirs = pty.openpty()
+            ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+            with subprocess.Popen([PROGRESS, pathlib.Path(folder, "log"), "1/4 installing"], stdin=subprocess.PIPE,
+                                  stdout=theirs, stderr=theirs, env={**os.environ, "TERM": "xterm"}) as process:
+                os.close(theirs)
+                process.stdin.write(b"setup: installing g++\n")
+                process.stdin.flush()
+                shown = b""
+                while not re.search(rb"0:0[2-9] 1/4 installing: setup: installing g\+\+", shown):
+                    shown += os.read(ours, 65536)
+                process.stdin.close()
+            os.close(ours)
+
     def test_lines_of_other_commands_are_shown(self):
         text = "setup: installing ninja-build\na last line without an end"
         shown, log = run(text)

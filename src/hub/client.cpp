@@ -123,7 +123,13 @@ Result<HubClient::Fetched> HubClient::ask(Connection& connection, const std::str
       tell([&](PullEvents& events) { events.repeated(question.path, outcome.error.message, wait_s); });
     }
     if (!retries.wait(outcome)) {
-      return pace_.cancelled() ? Error{Code::kCancelled, "stopped"} : outcome.error;
+      if (pace_.cancelled()) return Error{Code::kCancelled, "stopped"};
+      if (!fetched.ok()) {
+        outcome.error.message +=
+            "; check the network, then run the same command again (https_proxy sets a proxy, HF_ENDPOINT "
+            "another hub)";
+      }
+      return outcome.error;
     }
   }
 }

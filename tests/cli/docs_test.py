@@ -84,7 +84,7 @@ class Docs(unittest.TestCase):
                 self.assertEqual(done.stdout.strip(), re.sub(r"\s+", " ", answer), command)
 
     def test_the_request_that_is_shown_is_answered(self):
-        line = re.search(r"^curl http://127.0.0.1:8080(/v1/chat/completions) -d '(.*)'$",
+        line = re.search(r"^curl http://127.0.0.1:8080(/v1/chat/completions) \\\n  -d '(.*)'$",
                          (ROOT / "README.md").read_text(encoding="utf-8"), re.M)
         with Server() as server:
             answer = subprocess.run(["curl", "-sS", server.url + line[1], "-d", line[2]], capture_output=True,

@@ -145,6 +145,13 @@ class Doctor(DraftersTest):
             one, = self.findings(0, "--model", str(odd), "--drafter", "dflash=" + write(self.folder / name, odd))
             self.assertIn(f"({name}, {drafts} drafts a pass, ", one["what"])
 
+    def test_a_broken_drafter_that_was_found_next_to_the_model_is_told_as_such(self):
+        model = self.folder / "model"
+        shutil.copytree(cli_test.MODEL, model)
+        (model / "eagle3").mkdir()
+        shutil.copy(cli_test.ROOT / "assets/smollm2-135m-eagle3/config.json", model / "eagle3")
+        self.expect_error(1, "next to the model: complete or remove it", "run", "-p", "a", "--model", str(model))
+
     def test_a_confidence_head_is_named_and_changes_nothing(self):
         model = self.folder / "model"
         shutil.copytree(cli_test.MODEL, model)

@@ -321,6 +321,7 @@ class Refusals(PullTest):
         hub = self.start_hub()
         said = self.expect_error("cannot be reached", hub, HF_ENDPOINT="http://127.0.0.1:1")
         self.assertIn("http://127.0.0.1:1", said)
+        self.assertIn("check the network, then run the same command again", said)
         self.expect_error("HF_ENDPOINT: expected https://", hub, HF_ENDPOINT="http://example.org", status=2)
 
     def test_wrong_names_are_wrong_usage(self):

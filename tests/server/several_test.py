@@ -109,6 +109,20 @@ class Choice(unittest.TestCase):
             with Server("--model", "" if name == SHIPPED else name, environment=SMALL) as alone:
                 self.assertEqual(text_of(ask(alone, body)[2]), found[name], name)
 
+    def test_the_screen_shows_a_command_that_reaches_this_server(self):
+        command = [program(), "serve", "--port", "0", "--models", str(ROOT / "assets/qwen3.5-tiny")]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                              env={**os.environ, **SMALL}) as server:
+            screen = [server.stdout.readline()]
+            while not screen[-1].startswith("  status"):
+                screen.append(server.stdout.readline())
+                self.assertNotEqual(screen[-1], "", screen)
+            words = screen[-1].split()[1:]
+            self.assertEqual(words[:3], ["foretoken", "status", "--url"])
+            shown = subprocess.run([program(), *words[1:]], capture_output=True, text=True, timeout=60, check=True)
+            self.assertIn("qwen3.5-tiny", shown.stdout)
+            server.terminate()
+
     def test_every_dialect_passes_through(self):
         with several() as server:
             said = {"role": "user", "content": "Hello"}

@@ -274,6 +274,34 @@ test('a screen reader hears when an answer begins and ends, not every token', ()
     ]);
   }));
 
+test('of several models the chosen one answers, also after the page is loaded again', () =>
+  page(
+    async (on) => {
+      const menu = on.getByLabel('Choose a model');
+      const region = on.getByRole('region', {name: 'What runs here'});
+      await ready(on);
+      assert.equal(await menu.inputValue(), 'qwen3.5-tiny');
+      await region.getByText('affine 4-bit').waitFor();
+      await menu.selectOption('smollm2');
+      await region.getByRole('heading', {name: 'smollm2'}).waitFor();
+      assert.equal(await region.getByText('affine 4-bit').count(), 0); // a fact about the other model
+      await ask(on, 'think');
+      await on.reload();
+      await menu.waitFor();
+      assert.equal(await menu.inputValue(), 'smollm2');
+      mock.models = ['qwen3.5-tiny', 'another']; // what was chosen is gone
+      await on.reload();
+      await menu.waitFor();
+      assert.equal(await menu.inputValue(), 'qwen3.5-tiny');
+      await ask(on, 'think');
+      assert.deepEqual(
+        mock.bodies.map((body) => body.model),
+        ['smollm2', 'qwen3.5-tiny'],
+      );
+    },
+    {models: ['qwen3.5-tiny', 'smollm2']},
+  ));
+
 test('settings that are wrong are told at their field and not saved', () =>
   page(async (on) => {
     await ready(on);

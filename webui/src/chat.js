@@ -75,7 +75,7 @@ function toWire(message) {
 /** The body of POST /v1/chat/completions. Omits empty settings. */
 export function requestBody(settings, messages, model) {
   const body = {
-    model: settings.model || model,
+    model,
     stream: true,
     stream_options: {include_usage: true},
     stream_speculation: true,

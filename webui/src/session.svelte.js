@@ -30,6 +30,12 @@ export class Session {
     return this.active !== null && this.active.head.id === this.current?.id;
   }
 
+  /** The model of the next answer. One that was chosen from another server's list counts no more. */
+  get model() {
+    const {models} = this.server;
+    return models.includes(this.settings.model) ? this.settings.model : (models[0] ?? '');
+  }
+
   async start() {
     this.#store = await openStore();
     this.persistent = this.#store.persistent;
@@ -169,7 +175,7 @@ export class Session {
   async #ask(asked) {
     const answer = new Message({role: 'assistant', streaming: true});
     const controller = new AbortController();
-    const body = requestBody(this.settings, asked, this.server.models[0] ?? '');
+    const body = requestBody(this.settings, asked, this.model);
     const messages = [...asked, answer];
     const id = this.current.id;
     this.messages = messages;

@@ -44,9 +44,8 @@ test('settings reach the request under the names of the interface', () => {
     max_tokens: '100',
     thinking: 'off',
     speculation: false,
-    model: 'other',
   });
-  assert.equal(body.model, 'other');
+  assert.equal(body.model, 'model-a');
   assert.deepEqual(body.messages[0], {role: 'system', content: 'Be brief.'});
   assert.deepEqual(
     [body.temperature, body.top_p, body.top_k, body.min_p, body.seed, body.max_tokens],

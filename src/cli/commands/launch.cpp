@@ -95,9 +95,10 @@ Status join_users(ServerInUse& server, const volatile bool& stop, Terminal& term
       terminal.note(
           fmt::format("Waiting for the server of an earlier launch at {} to stop", server.facts.url));
     if (std::chrono::steady_clock::now() > end) {
-      return Error{Code::kIo, fmt::format("the server of an earlier launch at {} still stops after {:.0f} s; "
-                                          "end its process, then launch again",
-                                          server.facts.url, kStopS)};
+      return Error{Code::kIo,
+                   fmt::format("the server of an earlier launch at {} has not stopped in {:.0f} s; "
+                               "end its process, then launch again",
+                               server.facts.url, kStopS)};
     }
     std::this_thread::sleep_for(kLookAgain);
   }

@@ -122,6 +122,13 @@ Result<std::vector<DraftFolder>> drafters_for(const ModelOptions& choice) {
   return found_drafters(directory);
 }
 
+/// A folder next to the model is loaded without being named, so its error says so.
+Error of_loading(Error error, const ModelOptions& choice) {
+  if (choice.drafters.empty() && error.message.starts_with("drafter "))
+    error.message += "; this folder is loaded because it is next to the model: complete or remove it";
+  return error;
+}
+
 /// Loads only the model and the backend.
 Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choice, Terminal* terminal,
                                                        std::int64_t device_bytes = 0) {
@@ -132,7 +139,9 @@ Result<std::unique_ptr<LoadedModel>> load_without_text(const ModelOptions& choic
   load_options.draft_vocab_size = choice.draft_vocab_size, load_options.draft_bits = choice.draft_bits;
   load_options.gguf_scale_bits = choice.gguf_scale_bits;
   FT_ASSIGN(load_options.drafters, drafters_for(choice));
-  FT_ASSIGN(loaded->model, load_named(choice.directory, load_options));
+  Result<Model> model = load_named(choice.directory, load_options);
+  if (!model.ok()) return of_loading(model.error(), choice);
+  loaded->model = std::move(*model);
   for (const DraftNetwork& network : loaded->model.drafters) {
     const std::string note = unused_part(network);
     if (terminal != nullptr && !note.empty()) terminal->note(note);

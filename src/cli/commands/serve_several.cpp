@@ -64,6 +64,12 @@ Result<server::FrontOptions> front_options(const ServeOptions& choice,
   return options;
 }
 
+/// The command that shows this server: it needs no address where the settings give the same one.
+std::string status_command(const std::string& url) {
+  const Result<ConnectionFacts> usual = usual_connection();
+  return usual.ok() && usual->url == url ? "foretoken status" : "foretoken status --url " + url;
+}
+
 std::string screen(const std::vector<NamedModel>& models, const std::string& url,
                    const ServeOptions& choice) {
   std::vector<std::string> names;
@@ -82,8 +88,9 @@ std::string screen(const std::vector<NamedModel>& models, const std::string& url
       "{}"
       "  OpenAI    {}/v1      (chat/completions, completions, responses, models)\n"
       "  Anthropic {}         (/v1/messages)\n"
-      "  status    foretoken status\n",
-      FORETOKEN_VERSION, models.size(), url, fmt::join(names, ", "), memory, idle, page, url, url);
+      "  status    {}\n",
+      FORETOKEN_VERSION, models.size(), url, fmt::join(names, ", "), memory, idle, page, url, url,
+      status_command(url));
 }
 
 }  // namespace

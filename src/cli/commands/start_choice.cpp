@@ -66,10 +66,12 @@ ModelOffer offer_to_fetch(const CatalogueEntry& entry, double read_gb_per_s) {
 }
 
 /// The models that fit. With a measured speed, the largest models at a comfortable speed come first, since
-/// the fastest of all is always the smallest; then the others, the fastest first.
+/// the fastest of all is always the smallest; then the others, the fastest first. One that would take nearly
+/// all of the free memory is among the others.
 std::vector<ModelOffer> offers_to_fetch(const std::vector<const KnownModel*>& here, std::int64_t free_bytes,
                                         double read_gb_per_s) {
-  constexpr double kComfortable = 10;  // tokens/s: faster than most people read
+  constexpr double kComfortable = 10;       // tokens/s: faster than most people read
+  constexpr std::int64_t kSpareShare = 10;  // a tenth of the free memory for other programs
   std::vector<ModelOffer> offers;
   for (const CatalogueEntry& entry : catalogue()) {
     const bool is_here = std::ranges::any_of(
@@ -77,10 +79,13 @@ std::vector<ModelOffer> offers_to_fetch(const std::vector<const KnownModel*>& he
     if (!is_here && entry.memory_8k <= free_bytes) offers.push_back(offer_to_fetch(entry, read_gb_per_s));
   }
   if (read_gb_per_s <= 0) return offers;
+  const auto is_comfortable = [&](const ModelOffer& offer) {
+    return offer.speed >= kComfortable && offer.memory <= free_bytes - free_bytes / kSpareShare;
+  };
   std::ranges::stable_sort(offers, [&](const ModelOffer& a, const ModelOffer& b) {
-    const bool comfortable_a = a.speed >= kComfortable, comfortable_b = b.speed >= kComfortable;
+    const bool comfortable_a = is_comfortable(a), comfortable_b = is_comfortable(b);
     if (comfortable_a != comfortable_b) return comfortable_a;
-    return comfortable_a ? a.memory > b.memory : a.speed > b.speed;
+    return comfortable_a ? a.bytes > b.bytes : a.speed > b.speed;
   });
   return offers;
 }
@@ -140,7 +145,7 @@ std::vector<MenuRow> offer_rows(const std::vector<ModelOffer>& offers) {
   for (const ModelOffer& offer : offers) {
     std::string kind = offer.kind == ModelOffer::Kind::kHere   ? "here"
                        : offer.kind == ModelOffer::Kind::kPull ? "to fetch"
-                                                               : "else";
+                                                               : "or";
     if (offer.speed > 0) kind += "  (estimated speed, plain and drafted)";
     if (kind != heading) rows.push_back({heading = kind, true});
     rows.push_back({offer.text, false, offer.label.empty() ? offer.name : offer.label});

@@ -69,10 +69,14 @@ TEST(StartChoice, TheLargestAtAComfortableSpeedComeFirstThenTheFastest) {
       ASSERT_FALSE(offers.empty());
       for (std::size_t i = 1; i < offers.size(); ++i) {
         const ModelOffer &a = offers[i - 1], &b = offers[i];
-        if (a.speed < kComfortable) {
+        const auto is_comfortable = [&](const ModelOffer& offer) {
+          return offer.speed >= kComfortable && offer.memory <= room - room / 10;
+        };
+        if (!is_comfortable(a)) {
+          EXPECT_FALSE(is_comfortable(b));
           EXPECT_GE(a.speed, b.speed);
-        } else if (b.speed >= kComfortable) {
-          EXPECT_GE(a.memory, b.memory);
+        } else if (is_comfortable(b)) {
+          EXPECT_GE(a.bytes, b.bytes);
         }
       }
       for (const ModelOffer& offer : offers) EXPECT_LE(offer.memory, room);

@@ -207,8 +207,8 @@ std::string drafter_card(const TuneReport& report, const std::string& model_dire
       "- Licence of the base model: {6}. It holds for this drafter as well, which is derived from it.\n\n"
       "On {7} prompts that the training did not see, greedy, {8} tokens each, on {9}:\n\n```\n{10}```\n",
       report.model, report.texts, report.tokens, report.steps, report.loss, 100 * report.covered,
-      licence_of(model_directory), kHeldOutPrompts, kComparedTokens, report.table.backend,
-      drafter_table_text(report.table), report.kind.words(), use);
+      licence_of(model_directory), report.table.drafters.empty() ? 0 : report.table.drafters.front().answers,
+      kComparedTokens, report.table.backend, drafter_table_text(report.table), report.kind.words(), use);
   text += "\nTokens per round at depth 3:";
   for (const auto& [name, tokens] : report.at_depth3) text += fmt::format(" {} {:.2f}", name, tokens);
   return text + "\n";

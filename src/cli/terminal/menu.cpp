@@ -123,6 +123,9 @@ Key read_key(char& digit) {
   return third == 'A' ? Key::kUp : third == 'B' ? Key::kDown : Key::kOther;
 }
 
+constexpr const char* kKeysHint = "Enter takes it, ? explains, q leaves; another: arrows or its number";
+constexpr const char* kLineHint = "Enter takes 1, ? explains, q leaves; another: its number";
+
 std::vector<std::size_t> choices_of(const std::vector<MenuRow>& rows) {
   std::vector<std::size_t> choices;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -204,7 +207,8 @@ std::size_t Menu::draw(const std::vector<MenuRow>& rows, std::size_t selected, c
     const std::string line = cut(fmt::format("{} {:2}  {}", here ? ">" : " ", number, lines[row]));
     text += "\r\x1b[K" + line + "\n";
   }
-  text += "\r\x1b[K" + cut(fmt::format("[{}] ", typed.empty() ? std::to_string(selected + 1) : typed));
+  text += "\r\x1b[K" +
+          cut(fmt::format("[{}]  {}", typed.empty() ? std::to_string(selected + 1) : typed, kKeysHint));
   terminal_.err(text);
   return rows.size();
 }
@@ -233,10 +237,10 @@ std::optional<std::size_t> Menu::choose_by_keys(const std::string& title, const 
         typed.clear();
         break;
       case Key::kEnter:
-        terminal_.err("\n");
+        terminal_.err(fmt::format("\r\x1b[K[{}]\n", selected + 1));
         return choices[selected];
       case Key::kQuit:
-        terminal_.err("\n");
+        terminal_.err("\r\x1b[K");
         return std::nullopt;
       case Key::kHelp:
         terminal_.err("\r\x1b[K" + wrapped(help) + "\n");
@@ -259,6 +263,7 @@ std::optional<std::size_t> Menu::choose_by_line(const std::string& title, const 
         rows[row].heading ? "  " + lines[row] : fmt::format("  {:2}  {}", ++number, lines[row]);
     terminal_.err(cut(line) + "\n");
   }
+  terminal_.err(cut(kLineHint) + "\n");
   for (;;) {
     const std::optional<std::string> typed = line("[1] > ");
     if (!typed || *typed == "q") return std::nullopt;

@@ -1,13 +1,24 @@
 #include "cli/terminal/streaming.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "cli/terminal/reports.h"
 #include "speculation/report_figures.h"
 
 namespace ft::cli {
+namespace {
+
+constexpr int kMinAnswerColumns = 20;
+
+}  // namespace
 
 void Streaming::write(std::string_view text) {
+  if (wrap_) return put(wrap_->add(text));
+  put(text);
+}
+
+void Streaming::put(std::string_view text) {
   if (text.empty()) return;
   if (part_ == Part::kReasoning && !terminal_.out_is_terminal()) {
     terminal_.err(Style::kDim, text);
@@ -21,8 +32,18 @@ void Streaming::write(std::string_view text) {
 void Streaming::enter(Part part) {
   if (part_ == part) return;
   if (part_ == Part::kReasoning && !terminal_.out_is_terminal()) terminal_.err("\n");
-  if (open_line_) write("\n");
+  end_part();
   part_ = part;
+  const bool prose = part == Part::kText || part == Part::kReasoning;
+  if (prose && terminal_.out_is_terminal())
+    wrap_.emplace(static_cast<std::size_t>(std::max(terminal_.columns() - 1, kMinAnswerColumns)));
+}
+
+/// Its last word, and the end of its last line.
+void Streaming::end_part() {
+  if (wrap_) put(wrap_->end());
+  wrap_.reset();
+  if (open_line_) put("\n");
 }
 
 void Streaming::show(const Event& event) {
@@ -54,7 +75,7 @@ void Streaming::show(const Event& event) {
 
 void Streaming::end() {
   if (mode_ == Mode::kSilent) return;
-  if (open_line_) write("\n");
+  end_part();
   terminal_.flush();
 }
 

@@ -1,9 +1,13 @@
 // Prints an answer to the terminal as it is generated. Reasoning is dimmed, and goes to stderr if stdout is
-// not a terminal, so that a pipe gets only the answer. Tool calls are lines.
+// not a terminal, so that a pipe gets the answer alone, as it is. On a terminal lines break between words.
+// Tool calls are lines.
 #pragma once
+
+#include <optional>
 
 #include "cli/commands/answering.h"
 #include "cli/terminal/terminal.h"
+#include "cli/terminal/word_wrap.h"
 
 namespace ft::cli {
 
@@ -20,10 +24,13 @@ class Streaming {
   enum class Part { kNone, kReasoning, kText, kTool };
   void enter(Part part);
   void write(std::string_view text);
+  void put(std::string_view text);
+  void end_part();
 
   Terminal& terminal_;
   Mode mode_;
   Part part_ = Part::kNone;
+  std::optional<WordWrap> wrap_;
   bool open_line_ = false;
 };
 
