@@ -130,10 +130,33 @@ void unpack_codes(const std::byte* row, int bits, std::int64_t cols, std::uint8_
   }
 }
 
+namespace {
+
+/// Packs the codes that come in eights, each eight into kBits bytes.
+template <int kBits>
+void pack_eights(const std::uint8_t* codes, std::int64_t eights, std::byte* row) {
+  for (std::int64_t i = 0; i < eights; ++i) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, codes + 8 * i, sizeof eight);
+    eight = (eight & 0x00FF00FF00FF00FFU) | (eight >> 8 & 0x00FF00FF00FF00FFU) << kBits;
+    eight = (eight & 0x0000FFFF0000FFFFU) | (eight >> 16 & 0x0000FFFF0000FFFFU) << (2 * kBits);
+    eight = (eight & 0xFFFFFFFFU) | eight >> 32 << (4 * kBits);
+    std::memcpy(row + i * kBits, &eight, kBits);
+  }
+}
+
+}  // namespace
+
 void pack_codes(const std::uint8_t* codes, int bits, std::int64_t cols, std::byte* row) {
+  using Pack = void (*)(const std::uint8_t*, std::int64_t, std::byte*);
+  constexpr Pack kPacks[] = {pack_eights<1>, pack_eights<2>, pack_eights<3>, pack_eights<4>,
+                             pack_eights<5>, pack_eights<6>, pack_eights<7>, pack_eights<8>};
+  kPacks[bits - 1](codes, cols / 8, row);
+  row += cols / 8 * bits;
+  std::int64_t i = cols / 8 * 8;
   std::uint32_t pending = 0;  // bits not yet written, the oldest lowest; at most 7 + 8
   int held = 0;
-  for (std::int64_t i = 0; i < cols; ++i) {
+  for (; i < cols; ++i) {
     pending |= static_cast<std::uint32_t>(codes[i]) << held;
     held += bits;
     for (; held >= 8; held -= 8, pending >>= 8) *row++ = static_cast<std::byte>(pending & 0xFFU);

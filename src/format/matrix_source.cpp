@@ -195,8 +195,10 @@ class OrderedColumns final : public MatrixSource {
   }
 
   std::optional<CodeFormat> codes() const override {
-    const std::optional<CodeFormat> format = whole_->codes();
-    return format && block_ % format->q.group == 0 ? format : std::nullopt;
+    std::optional<CodeFormat> format = whole_->codes();
+    if (!format || block_ % format->q.group != 0) return std::nullopt;
+    if (format->factored.columns > 0 && block_ % format->factored.columns != 0) format->factored = {};
+    return format;
   }
   std::optional<Quantisation> nearest() const override { return whole_->nearest(); }
   bool plain() const override { return whole_->plain(); }

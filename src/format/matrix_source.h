@@ -23,11 +23,21 @@ struct CodeRows {
   std::byte* biases = nullptr;
 };
 
+/// Scales, and biases, that are products: within `columns` columns of a row, a float16 times integers from -128
+/// to 127. The product is exact.
+struct FactoredScales {
+  int columns = 0;  // 0: they are not
+  int zero = 0;     // biases are -zero * scale; 0: they have a factor and integers too
+
+  bool operator==(const FactoredScales&) const = default;
+};
+
 /// The layout that a matrix can become without a new choice of codes. MLX has no groups of 16.
 struct CodeFormat {
   Quantisation q;
   DType scale_type = DType::kBF16;
   bool exact = true;  // decodes to the same float32 values as the source's own definition
+  FactoredScales factored = {};
 
   bool operator==(const CodeFormat&) const = default;
 };

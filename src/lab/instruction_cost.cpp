@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "program/row_source.h"
 #include "timeline/timeline.h"
 
 namespace ft {
@@ -11,12 +12,12 @@ namespace {
 class Cost final : public Describer {
  public:
   void matrix(const Weight& weight, std::int64_t rows, std::int64_t cols, std::int64_t rows_read) override {
-    if (weight.rows > 0) bytes += weight.bytes() / weight.rows * rows_read;
+    if (weight.rows > 0) bytes += least_bytes(weight) / weight.rows * rows_read;
     outputs += fmt::format("{}{}", outputs.empty() ? "" : "+", rows_read < rows ? rows_read : rows);
     if (inputs == 0) inputs = cols;
   }
   void experts(std::span<const Weight> weights, std::int64_t rows, std::int64_t cols, int chosen) override {
-    if (!weights.empty()) bytes += weights.front().bytes() * chosen;
+    if (!weights.empty()) bytes += least_bytes(weights.front()) * chosen;
     outputs += fmt::format("{}{}x{}", outputs.empty() ? "" : "+", chosen, rows);
     if (inputs == 0) inputs = cols;
   }

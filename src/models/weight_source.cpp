@@ -66,6 +66,11 @@ class MadeRows final : public RowSource {
   void read(std::int64_t first, std::int64_t count, float* out) const override {
     matrix_->read(first, count, out);
   }
+  ScaleFactors factors() const override {
+    if (!quantised_) return {};
+    const format::FactoredScales found = matrix_->codes()->factored;
+    return {found.columns, found.zero};
+  }
 
  private:
   format::MatrixPointer matrix_;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "program/row_source.h"
+
 namespace ft {
 
 std::vector<Row> Program::linear(Row in, std::vector<Weight> weights) {
@@ -68,28 +70,30 @@ class Text final : public Describer {
 
 class BytesRead final : public Describer {
  public:
-  explicit BytesRead(bool all_experts) : all_experts_(all_experts) {}
-  void vector(const Weight& weight, std::int64_t) override { bytes_ += weight.bytes(); }
+  /// `held`: of all experts, with scales as they are stored.
+  explicit BytesRead(bool held) : held_(held) {}
+  void vector(const Weight& weight, std::int64_t) override { bytes_ += of(weight); }
   void table(const Weight& weight, std::int64_t) override { bytes_ += of_rows(weight, 1); }
   void matrix(const Weight& weight, std::int64_t, std::int64_t, std::int64_t rows_read) override {
     bytes_ += of_rows(weight, rows_read);
   }
   void experts(std::span<const Weight> weights, std::int64_t, std::int64_t, int chosen) override {
-    const std::int64_t read = all_experts_ ? std::ssize(weights) : chosen;
-    if (!weights.empty()) bytes_ += weights.front().bytes() * read;
+    const std::int64_t read = held_ ? std::ssize(weights) : chosen;
+    if (!weights.empty()) bytes_ += of(weights.front()) * read;
   }
   std::int64_t bytes() const { return bytes_; }
 
  private:
-  static std::int64_t of_rows(const Weight& weight, std::int64_t rows) {
-    return weight.rows > 0 ? weight.bytes() / weight.rows * rows : 0;
+  std::int64_t of(const Weight& weight) const { return held_ ? weight.bytes() : least_bytes(weight); }
+  std::int64_t of_rows(const Weight& weight, std::int64_t rows) const {
+    return weight.rows > 0 ? of(weight) / weight.rows * rows : 0;
   }
-  bool all_experts_;
+  bool held_;
   std::int64_t bytes_ = 0;
 };
 
-std::int64_t bytes_of(const Program& program, bool all_experts) {
-  BytesRead read(all_experts);
+std::int64_t bytes_of(const Program& program, bool held) {
+  BytesRead read(held);
   for (const Instruction& instruction : program.instructions()) describe(instruction, read);
   return read.bytes();
 }

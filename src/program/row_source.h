@@ -16,6 +16,14 @@ struct RowBytes {
   std::byte* biases = nullptr;
 };
 
+/// What a source knows about the scales of affine codes: within `columns` columns of a row, scales are a float16
+/// times integers from -128 to 127, and so are biases, or they are -zero * scale. All products are exact, so a
+/// backend may keep factors and integers instead of the float32 scales.
+struct ScaleFactors {
+  int columns = 0;  // 0: nothing
+  int zero = 0;     // 0: biases have a factor and integers
+};
+
 class RowSource {
  public:
   RowSource() = default;
@@ -27,6 +35,11 @@ class RowSource {
   virtual void copy(std::int64_t first, std::int64_t count, const RowBytes& to) const = 0;
   /// The same rows as float32, without the weight's offset: [count, cols].
   virtual void read(std::int64_t first, std::int64_t count, float* out) const = 0;
+  virtual ScaleFactors factors() const { return {}; }
 };
+
+struct Weight;
+/// Bytes that one pass over the weight must read: Weight::bytes(), with factors where its scales are products.
+std::int64_t least_bytes(const Weight& weight);
 
 }  // namespace ft

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "program/row_source.h"
+
 namespace ft {
 
 int element_bytes(Format format) {
@@ -80,6 +82,14 @@ std::int64_t Weight::bytes() const {
   if (!quantised()) return rows * cols * element_bytes(format);
   const std::int64_t per_group = format == Format::kAffine ? 2 : 1;  // a scale, and a bias
   return rows * (cols * bits / 8 + per_group * (cols / group) * element_bytes(scale_format));
+}
+
+std::int64_t least_bytes(const Weight& weight) {
+  const ScaleFactors factors = weight.from == nullptr ? ScaleFactors{} : weight.from->factors();
+  if (factors.columns == 0) return weight.bytes();
+  const std::int64_t kinds = factors.zero != 0 ? 1 : 2;  // scales, biases
+  const std::int64_t scales = kinds * (2 * (weight.cols / factors.columns) + weight.cols / weight.group);
+  return weight.rows * (weight.cols * weight.bits / 8 + scales);
 }
 
 }  // namespace ft

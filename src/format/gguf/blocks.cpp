@@ -24,6 +24,14 @@ struct Group {
 unsigned byte_at(const std::byte* block, int index) { return std::to_integer<unsigned>(block[index]); }
 float half_at(const std::byte* block, int index) { return f16_to_float(load_u16(block + index)); }
 
+/// The bits `mask` from bit `shift` on of each of eight bytes, as bytes.
+std::uint64_t fields(const std::byte* bytes, int shift, unsigned mask) {
+  std::uint64_t eight = 0;
+  std::memcpy(&eight, bytes, sizeof eight);
+  return eight >> shift & mask * 0x0101010101010101U;
+}
+void put_eight(std::uint64_t eight, std::uint8_t* codes) { std::memcpy(codes, &eight, sizeof eight); }
+
 /// Element j is the low nibble of byte j, element j + 16 the high one.
 void split_nibbles(const std::byte* bytes, std::uint8_t* codes) {
   for (int j = 0; j < kGroup / 2; ++j) {
@@ -80,8 +88,8 @@ void k_scales(const std::byte* block, Group* out) {
 
 void k_nibbles(const std::byte* bytes, Group* out) {
   for (int g = 0; g < 8; ++g) {
-    for (int j = 0; j < kGroup; ++j)
-      out[g].codes[j] = static_cast<std::uint8_t>(byte_at(bytes, g / 2 * 32 + j) >> (g % 2 * 4) & 15U);
+    for (int j = 0; j < kGroup; j += 8)
+      put_eight(fields(bytes + g / 2 * 32 + j, g % 2 * 4, 15), out[g].codes + j);
   }
 }
 
@@ -94,8 +102,10 @@ void read_q5_k(const std::byte* block, Group* out) {
   k_scales(block, out);
   k_nibbles(block + 48, out);
   for (int g = 0; g < 8; ++g) {
-    for (int j = 0; j < kGroup; ++j) {
-      out[g].codes[j] = static_cast<std::uint8_t>(out[g].codes[j] | (byte_at(block, 16 + j) >> g & 1U) << 4);
+    for (int j = 0; j < kGroup; j += 8) {
+      std::uint64_t low = 0;
+      std::memcpy(&low, out[g].codes + j, sizeof low);
+      put_eight(low | fields(block + 16 + j, g, 1) << 4, out[g].codes + j);
     }
   }
 }
@@ -104,11 +114,14 @@ void read_q5_k(const std::byte* block, Group* out) {
 // type's value.
 void read_q6_k(const std::byte* block, Group* out) {
   const float d = half_at(block, 208);
-  for (int i = 0; i < kSuperBlock; ++i) {
-    const int half = i / 128, quarter = i % 128 / 32, j = i % 32;
-    const unsigned low = byte_at(block, half * 64 + quarter % 2 * 32 + j) >> (quarter / 2 * 4) & 15U;
-    const unsigned high = byte_at(block, 128 + half * 32 + j) >> (quarter * 2) & 3U;
-    out[i / 16].codes[i % 16] = static_cast<std::uint8_t>(low | high << 4);
+  for (int g = 0; g < 16; ++g) {
+    const int half = g / 8, quarter = g % 8 / 2, first = g % 2 * 16;
+    const std::byte* const low = block + half * 64 + quarter % 2 * 32 + first;
+    const std::byte* const high = block + 128 + half * 32 + first;
+    for (int j = 0; j < 16; j += 8) {
+      put_eight(fields(low + j, quarter / 2 * 4, 15) | fields(high + j, quarter * 2, 3) << 4,
+                out[g].codes + j);
+    }
   }
   for (int g = 0; g < 16; ++g) {
     const auto scale = static_cast<std::int8_t>(byte_at(block, 192 + g));
@@ -164,6 +177,7 @@ struct BlockType {
   int bits, group;  // of affine codes; 0: none
   bool exact_half;  // scales and biases are float16
   void (*groups)(const std::byte*, Group*);
+  int zero = 0;  // of the K types: the code of 0, if biases are -zero * scale
 };
 
 constexpr std::uint32_t kMxfp4 = 39;
@@ -180,8 +194,8 @@ constexpr std::array<BlockType, 15> kTypes = {{
     {12, "Q4_K", 256, 144, 4, 32, false, read_q4_k},
     {13, "Q5_K", 256, 176, 5, 32, false, read_q5_k},
     {10, "Q2_K", 256, 84, 4, 16, false, read_q2_k},
-    {11, "Q3_K", 256, 110, 4, 16, false, read_q3_k},
-    {14, "Q6_K", 256, 210, 6, 16, false, read_q6_k},
+    {11, "Q3_K", 256, 110, 4, 16, false, read_q3_k, 4},
+    {14, "Q6_K", 256, 210, 6, 16, false, read_q6_k, 32},
     {kMxfp4, "MXFP4", 32, 17, 0, 0, false, nullptr},
 }};
 // Types that exist but are not read: for the message.
@@ -210,9 +224,11 @@ class GroupMatrix final : public MatrixSource {
   }
 
   std::optional<CodeFormat> codes() const override {
-    return CodeFormat{{QuantMode::kAffine, type_.bits, type_.group},
+    CodeFormat format{{QuantMode::kAffine, type_.bits, type_.group},
                       wide_ ? DType::kF32 : DType::kF16,
                       wide_ || type_.exact_half};
+    if (wide_) format.factored = {kSuperBlock, type_.zero};
+    return format;
   }
 
   std::optional<Quantisation> nearest() const override { return Quantisation{QuantMode::kAffine, 8, kGroup}; }

@@ -7,6 +7,9 @@
 // `block_bytes` after the one before and has one of these layouts, in memory order:
 //
 //   codes   for each group of columns: its codes, 16 scales, 16 biases (in `scale_format`)
+//   factors codes whose scales are products (CodesArgs::factor_groups); for each so many groups: 16 factors of
+//           scales and, unless `zero`, 16 of biases, as float16; [groups][16] int8 of scales and, unless `zero`,
+//           of biases; zeros up to a multiple of 64 bytes; then each group's codes
 //   floats  e2m1 codes (scale_format kE8m0 or kE4m3); for each four groups (fewer at the end):
 //           scales [4 groups][16], always 64 bytes; then each group's codes as nibbles
 //   pairs   bf16: [columns / 2][16 outputs][2 columns]; an odd last column is followed by a zero
@@ -73,6 +76,12 @@ inline constexpr int kWindowBlocks = 8;
 inline constexpr int kWindowRows = kWindowBlocks * kKeyRows;
 inline constexpr int kWindowDims = 528;  // largest head of a window, padded against equal cache sets
 
+/// Bytes of the factors and integers of `groups` groups.
+constexpr std::int64_t factor_bytes(int groups, int zero) {
+  const std::int64_t bytes = std::int64_t{2 + groups} * kLanes * (zero != 0 ? 1 : 2);
+  return (bytes + 63) / 64 * 64;
+}
+
 /// Products of one tile of quantised rows with packed codes. Planes 1 .. kTilePlanes.
 struct CodesArgs {
   const std::byte* weights = nullptr;  // first block
@@ -81,6 +90,8 @@ struct CodesArgs {
   int bits = 4;                // 2, 3, 4, 5, 6 or 8
   int group = 64, groups = 0;  // columns = group * groups; 16 if the codes are floats or of 4 or 6 bits
   Format scale_format = Format::kBf16;
+  int factor_groups = 0;  // that share a factor; 0: scales and biases are stored
+  int zero = 0;           // biases are -zero * scale; 0: products too
   bool int16 = false;
   const std::int8_t* codes = nullptr;  // [columns / 4][planes][4]
   const float* scales = nullptr;       // [groups][rows] value of one step of the row's codes

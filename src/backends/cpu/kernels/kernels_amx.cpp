@@ -44,6 +44,7 @@ struct alignas(64) Chunk {
   std::byte codes[kChunkColumns * kLanes];
   float scales[kChunkGroups][kLanes], biases[kChunkGroups][kLanes];
   const std::byte* tiles[kChunkGroups];  // each group's codes as bytes: here, or in the packed weights
+  const std::byte* factors;              // of the groups that share the last ones
   // The next chunk, fetched while this one is multiplied, so the memory never waits for the tiles.
   const std::byte* ahead;
   int ahead_bytes;  // for each group
@@ -77,8 +78,8 @@ void unpack(Source from, const CodesArgs& args, const std::byte* w, std::byte* o
   }
 }
 
-/// Unpacks `count` groups. `w` is their first byte; returns the first after them.
-const std::byte* unpack_chunk(const CodesArgs& args, int count, const std::byte* w, Chunk& chunk) {
+/// Unpacks `count` groups from `first` on. `w` is their first byte; returns the first after them.
+const std::byte* unpack_chunk(const CodesArgs& args, int first, int count, const std::byte* w, Chunk& chunk) {
   const Source from = source(args);
   const int code_bytes = args.group * kLanes * (from == Source::kFloats ? 4 : args.bits) / 8;
   const int scale_bytes = args.scale_format == Format::kF32 ? 64 : 32;
@@ -87,6 +88,11 @@ const std::byte* unpack_chunk(const CodesArgs& args, int count, const std::byte*
     if (from == Source::kFloats && g % kScaleGroups == 0) {
       scales = w;
       w += kScaleGroups * kLanes;
+    }
+    const int factored = args.factor_groups > 0 ? (first + g) % args.factor_groups : 1;
+    if (factored == 0) {
+      chunk.factors = w;
+      w += factor_bytes(args.factor_groups, args.zero);
     }
     chunk.tiles[g] = w;
     if (from != Source::kBytes) {
@@ -99,6 +105,8 @@ const std::byte* unpack_chunk(const CodesArgs& args, int count, const std::byte*
       scale = half_scales(args.scale_format, scales);
       bias = mul(scale, splat(-12.0F));
       scales += kLanes;
+    } else if (args.factor_groups > 0) {
+      factored_scales(chunk.factors, args.factor_groups, args.zero, factored, scale, bias);
     } else {
       scale = load_values(args.scale_format, w);
       bias = load_values(args.scale_format, w + scale_bytes);
@@ -199,7 +207,7 @@ void codes_matrix(const CodesArgs& args) {
     for (int m = 0; m < args.rows; ++m) store(totals[m], splat(0));
     for (int g = 0; g < args.groups; g += in_chunk) {
       const int count = args.groups - g < in_chunk ? args.groups - g : in_chunk;
-      const std::byte* const end = unpack_chunk(args, count, w, chunk);
+      const std::byte* const end = unpack_chunk(args, g, count, w, chunk);
       chunk.ahead = end, chunk.ahead_bytes = static_cast<int>(end - w) / count;
       w = end;
       int row = 0;

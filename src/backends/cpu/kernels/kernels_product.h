@@ -28,6 +28,18 @@ inline V half_scales(Format format, const std::byte* p) {
   return format == Format::kE8m0 ? mul(from_e8m0(p), splat(0.5F)) : mul(from_e4m3(p), splat(128.0F));
 }
 
+/// The scales and biases of group `g` of those whose factors begin at `p`.
+inline void factored_scales(const std::byte* p, int groups, int zero, int g, V& scale, V& bias) {
+  const std::byte* integers = p + (zero != 0 ? 2 : 4) * kLanes + g * kLanes;
+  scale = mul(from_f16(p), from_int8(reinterpret_cast<const std::int8_t*>(integers)));
+  if (zero != 0) {
+    bias = mul(scale, splat(static_cast<float>(-zero)));
+    return;
+  }
+  integers += groups * kLanes;
+  bias = mul(from_f16(p + 2 * kLanes), from_int8(reinterpret_cast<const std::int8_t*>(integers)));
+}
+
 inline void store_block(float* out, V value, int exist) {
   if (exist >= kLanes) {
     store(out, value);
@@ -135,6 +147,28 @@ inline void dot_unit(const std::byte* w, const std::int8_t* x, int step, I (&dot
   }
 }
 
+/// Dot products over 16 columns of 4 or 6 bits; the codes stay in registers.
+template <int kPlanes, int kChains>
+inline void dot_half(const std::byte* w, int bits, const std::int8_t* x, int step,
+                     I (&dots)[kPlanes][kChains]) {
+  unroll<2>([&](auto v) FT_INLINE {
+    const Bytes packed = load_bytes(w + 64 * v);
+    Bytes low = field<0, 15>(packed);
+    Bytes high = field<4, 15>(packed);
+    if (bits == 6) {
+      const Bytes upper = load_bytes(w + 128);
+      low = join<4>(low, field<4 * v, 3>(upper));
+      high = join<4>(high, field<4 * v + 2, 3>(upper));
+    }
+    unroll<kPlanes>([&](auto m) FT_INLINE {
+      I& first = dots[m][2 * v % kChains];
+      first = dot_quad<false>(first, low, x + 2 * v * step + 4 * m);
+      I& second = dots[m][(2 * v + 1) % kChains];
+      second = dot_quad<false>(second, high, x + (2 * v + 1) * step + 4 * m);
+    });
+  });
+}
+
 /// kRows rows of the tile, from the row that args.codes points to.
 template <int kRows, Source kSource, bool kInt16>
 void codes_rows(const CodesArgs& args, int tile_rows) {
@@ -145,11 +179,13 @@ void codes_rows(const CodesArgs& args, int tile_rows) {
   const int scale_step = kPassRows >= kTileRows ? kRows : tile_rows;
   const int units = args.group / unit_columns(kSource);
   const int scale_bytes = args.scale_format == Format::kF32 ? 64 : 32;
+  const std::int64_t header = factor_bytes(args.factor_groups, args.zero);
   std::byte unpacked[kUnitColumns * kLanes];
   for (int b = 0; b < args.blocks; ++b) {
     const std::byte* w = args.weights + b * args.block_bytes;
     const std::int8_t* x = args.codes;
-    const std::byte* scales = w;  // for floats: the scales of the next groups
+    const std::byte* scales = w;        // for floats and factors: those of the next groups
+    int factored = args.factor_groups;  // groups since `scales`
     V total[kRows];
     unroll<kRows>([&](auto m) FT_INLINE { total[m] = splat(0); });
     for (int g = 0; g < args.groups; ++g) {
@@ -158,14 +194,18 @@ void codes_rows(const CodesArgs& args, int tile_rows) {
         prefetch(w + kPrefetchBytes);
         w += kScaleGroups * kLanes;
       }
+      if (kSource != Source::kFloats && args.factor_groups > 0 && factored++ == args.factor_groups) {
+        scales = w, factored = 1;
+        for (int at = 0; at < header; at += 64) prefetch(w + at + kPrefetchBytes);
+        w += header;
+      }
       I dots[kPlanes][kChains];
       unroll<kPlanes>([&](auto m)
                           FT_INLINE { unroll<kChains>([&](auto c) FT_INLINE { dots[m][c] = zero_int(); }); });
       for (int u = 0; u < units; ++u, x += unit_columns(kSource) / 4 * step) {
         if constexpr (kSource == Source::kHalf) {
-          unpack_half(w, args.bits, unpacked);
-          dot_unit<kPlanes, kSource, kChains>(unpacked, x, step, dots);
-          prefetch(w + kPrefetchBytes);
+          dot_half(w, args.bits, x, step, dots);
+          for (int at = 0; at < unit_bytes(args.bits) / 2; at += 64) prefetch(w + at + kPrefetchBytes);
           w += unit_bytes(args.bits) / 2;
         } else if constexpr (kSource == Source::kUnpacked) {
           unpack_unit(w, args.bits, unpacked);
@@ -182,6 +222,8 @@ void codes_rows(const CodesArgs& args, int tile_rows) {
         scale = half_scales(args.scale_format, scales);
         bias = mul(scale, splat(-12.0F));
         scales += kLanes;
+      } else if (args.factor_groups > 0) {
+        factored_scales(scales, args.factor_groups, args.zero, factored - 1, scale, bias);
       } else {
         scale = load_values(args.scale_format, w);
         bias = load_values(args.scale_format, w + scale_bytes);

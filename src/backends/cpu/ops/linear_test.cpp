@@ -7,8 +7,10 @@
 #include <limits>
 
 #include "backends/cpu/kernels/features.h"
+#include "backends/cpu/pack/pack.h"
 #include "backends/random_weights.h"
 #include "backends/registry.h"
+#include "backends/test_row_source.h"
 #include "backends/test_rows.h"
 #include "backends/weight_rows.h"
 
@@ -187,6 +189,33 @@ TEST(CpuLinear, GivesARowTheSameBitsInAnyCompany) {
               std::equal(got.begin(), got.end(), expected.begin() + std::ptrdiff_t{first} * test.outputs))
               << text(test) << ", " << activations << "-bit activations, " << kernels->name << ", " << count
               << " rows";
+        }
+      }
+    }
+  }
+}
+
+TEST(CpuLinear, ScalesKeptAsFactorsGiveTheBitsOfTheirProducts) {
+  struct Kind {
+    int bits, group, zero;
+  };
+  for (const Kind& kind : {Kind{4, 32, 0}, {5, 32, 0}, {6, 16, 32}, {4, 16, 4}, {4, 16, 0}, {8, 64, 0}}) {
+    RandomWeights random(13);
+    const LinearCase test{.bits = kind.bits, .group = kind.group, .scales = Format::kF32, .columns = 768};
+    const auto source =
+        std::make_shared<FactoredRows>(test.weight(random), ScaleFactors{256, kind.zero}, random);
+    const Weight made = made_by(source);
+    const std::int64_t packed = cpu::plan_pack(made, made.rows).value().bytes();
+    EXPECT_LT(packed, cpu::plan_pack(source->stored(), made.rows).value().bytes());
+    const std::vector<float> rows = random_rows(random, test.columns);
+    for (const int activations : {8, 16}) {
+      for (const cpu::Kernels* kernels : cpu::available_kernels()) {
+        LinearMachine stored(test, source->stored(), kernels->name, 2, activations);
+        LinearMachine factored(test, made, kernels->name, 2, activations);
+        for (const int count : {1, 2, 3, 5, 8, 16, kRows}) {
+          const auto part = std::span(rows).subspan(0, static_cast<std::size_t>(count * test.columns));
+          ASSERT_EQ(factored.run(part), stored.run(part))
+              << text(test) << ", " << activations << "-bit activations, " << kernels->name << ", " << count;
         }
       }
     }

@@ -167,6 +167,8 @@ void multiply(const Kernels& kernels, const Packed& weight, bool int16, const Ti
     args.group = weight.group;
     args.groups = weight.groups;
     args.scale_format = weight.format;
+    args.factor_groups = weight.factor_groups;
+    args.zero = weight.zero;
     args.int16 = int16;
     args.codes = reinterpret_cast<const std::int8_t*>(tile.data);
     args.scales = tile.scales;

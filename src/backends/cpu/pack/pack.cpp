@@ -2,17 +2,23 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
+#include <limits>
 
 #include "backends/cpu/memory.h"
 #include "backends/weight_rows.h"
+#include "base/assert.h"
 #include "format/affine.h"
+#include "format/half.h"
+#include "program/row_source.h"
 
 namespace ft::cpu {
 namespace {
 
 constexpr std::int64_t kPortionColumns = 1024;  // their part of a block fits a core's first cache
+constexpr int kFactorGroups = 16;               // that share a factor, at most
 
 /// The stored bytes of a block's outputs, row by row; zeros for outputs that do not exist.
 using Rows = std::array<const std::byte*, kLanes>;
@@ -28,6 +34,11 @@ std::uint32_t load_word(const std::byte* from) {
 }
 
 void store_word(std::byte* to, std::uint32_t word) { std::memcpy(to, &word, sizeof word); }
+
+void store_half(std::byte* to, float value) {
+  const std::uint16_t half = format::float_to_f16(value);
+  std::memcpy(to, &half, sizeof half);
+}
 
 Words load_words(const std::byte* const* rows, std::int64_t at) {
   return Words{load_word(rows[0] + at), load_word(rows[1] + at), load_word(rows[2] + at),
@@ -176,6 +187,12 @@ struct GroupPlace {
 
 GroupPlace place_of(const Packed& packed, int g) {
   const std::int64_t codes = std::int64_t{packed.group} * kLanes * packed.bits / 8;
+  if (packed.factor_groups > 0) {  // scales: of the integers
+    const int in = g % packed.factor_groups, kinds = packed.zero != 0 ? 1 : 2;
+    const std::int64_t header = factor_bytes(packed.factor_groups, packed.zero);
+    const std::int64_t begin = g / packed.factor_groups * (header + packed.factor_groups * codes);
+    return {begin + header + in * codes, begin + std::int64_t{2 * kinds + in} * kLanes};
+  }
   if (!packed.scale_bytes()) {
     const std::int64_t begin = g * (codes + std::int64_t{2} * kLanes * element_bytes(packed.format));
     return {begin, begin + codes};
@@ -229,6 +246,57 @@ void place_scales(const Packed& packed, const Rows& rows, int first, int last, s
   }
 }
 
+/// Writes a float16 and integers of 8 bits whose products are `values`. The source says that they exist. Of
+/// values that are no numbers, the factor is none either, and all products are none.
+void split_factor(const float* values, int count, std::byte* factor, std::byte* integers, int step) {
+  constexpr int kUsual[] = {63, 128, 127, 31, 32, 15};  // the largest integer of most blocks of the K types
+  constexpr float kRound = 0x1.8p23F;                   // added and subtracted, it rounds to an integer
+  float top = 0;
+  bool finite = true;
+  for (int i = 0; i < count; ++i) {
+    top = std::abs(values[i]) > std::abs(top) ? values[i] : top;
+    finite = finite && std::isfinite(values[i]);
+  }
+  int found[kFactorGroups] = {};
+  const auto fits = [&](int largest) {
+    const float one = top / static_cast<float>(largest == 128 ? -128 : largest);
+    if (format::f16_to_float(format::float_to_f16(one)) != one) return false;
+    const float inverse = 1 / one;
+    bool all = true;
+    for (int i = 0; i < count; ++i) {
+      const float times = (values[i] * inverse + kRound) - kRound;
+      found[i] = static_cast<int>(times);
+      all = all & (times >= -128) & (times <= 127) & (times * one == values[i]);
+    }
+    if (all) store_half(factor, one);
+    return all;
+  };
+  bool good = top == 0 || !finite;
+  if (good) store_half(factor, finite ? 0 : std::numeric_limits<float>::quiet_NaN());
+  for (int i = 0; i < std::ssize(kUsual) && !good; ++i) good = fits(kUsual[i]);
+  for (int largest = 126; largest > 0 && !good; --largest) good = fits(largest);
+  FT_ASSERT(good);
+  for (int i = 0; i < count; ++i) integers[std::int64_t{i} * step] = static_cast<std::byte>(found[i]);
+}
+
+/// Writes the factors and integers of groups [first, last), which begin and end with a factor. `offset`: bytes
+/// from those of scales.
+void place_factors(const Packed& packed, const Rows& rows, int first, int last, bool biases,
+                   std::byte* block) {
+  const int groups = packed.factor_groups;
+  float values[kFactorGroups];
+  for (int g = first; g < last; g += groups) {
+    std::byte* const integers = block + place_of(packed, g).scales;
+    std::byte* const factors = integers - std::int64_t{packed.zero != 0 ? 2 : 4} * kLanes;
+    for (int lane = 0; lane < kLanes; ++lane) {
+      std::memcpy(values, rows[static_cast<std::size_t>(lane)] + std::int64_t{g} * 4,
+                  static_cast<std::size_t>(groups) * 4);
+      split_factor(values, groups, factors + (biases ? 2 * kLanes : 0) + 2 * lane,
+                   integers + (biases ? groups * kLanes : 0) + lane, kLanes);
+    }
+  }
+}
+
 void pack_quantised_block(const Source& source, const Packed& packed, int index, std::byte* block) {
   const Weight& weight = source.weight;
   const std::int64_t element = element_bytes(weight.scale_format);
@@ -244,8 +312,13 @@ void pack_quantised_block(const Source& source, const Packed& packed, int index,
   const int portion = static_cast<int>(kPortionColumns / packed.group);
   for (int first = 0; first < packed.groups; first += portion) {
     const int last = std::min(first + portion, packed.groups);
-    place_scales(packed, scales, first, last, 0, block);
-    if (weight.biases != nullptr) place_scales(packed, biases, first, last, kLanes * element, block);
+    if (packed.factor_groups > 0) {
+      place_factors(packed, scales, first, last, false, block);
+      if (packed.zero == 0) place_factors(packed, biases, first, last, true, block);
+    } else {
+      place_scales(packed, scales, first, last, 0, block);
+      if (weight.biases != nullptr) place_scales(packed, biases, first, last, kLanes * element, block);
+    }
     if (packed.codes) place_codes(packed, codes, first, last, block);
     for (int g = first; g < last && !packed.codes; ++g) {
       place_bytes(codes, std::int64_t{g} * packed.group, packed.group, block + place_of(packed, g).codes);
@@ -361,6 +434,15 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight
   packed.groups = static_cast<int>(weight.cols / weight.group);
   packed.format = packed.codes ? weight.scale_format : weight.format;
   const std::int64_t codes = weight.cols * kLanes * packed.bits / 8;
+  const ScaleFactors factors = weight.from == nullptr ? ScaleFactors{} : weight.from->factors();
+  if (factors.columns > 0) {
+    packed.factor_groups = factors.columns / packed.group;
+    packed.zero = factors.zero;
+    FT_ASSERT(packed.factor_groups <= kFactorGroups && weight.cols % factors.columns == 0);
+    packed.block_bytes =
+        codes + weight.cols / factors.columns * factor_bytes(packed.factor_groups, packed.zero);
+    return packed;
+  }
   packed.block_bytes = codes + (packed.scale_bytes() ? round_up(packed.groups, kScaleGroups) * kLanes
                                                      : std::int64_t{2} * packed.groups * kLanes *
                                                            element_bytes(packed.format));

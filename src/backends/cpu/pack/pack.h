@@ -20,6 +20,8 @@ struct Packed {
   int bits = 0;                  // of codes and mxfp8
   int group = 0, groups = 0;     // of codes and mxfp8
   Format format = Format::kF32;  // of plain values (or kMxfp8), or of codes' scales and biases
+  int factor_groups = 0;         // that share factors of scales; 0: scales are stored (RowSource::factors)
+  int zero = 0;                  // then: biases are -zero * scale; 0: they have factors too
   bool requantised = false;      // affine codes with fewer bits than the stored weight
   std::int64_t rows = 0, columns = 0;
   int blocks = 0;

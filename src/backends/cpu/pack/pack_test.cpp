@@ -37,6 +37,17 @@ std::string packed_fingerprint(Weight weight) {
   return fmt::format("{:016x}", checksum(out));
 }
 
+std::vector<std::byte> packed_bytes(const Weight& weight, const std::vector<std::int32_t>& ids,
+                                    int max_bits) {
+  const std::int64_t rows = ids.empty() ? weight.rows : std::ssize(ids);
+  const Packed packed = plan_pack(weight, rows, max_bits).value();
+  std::vector<std::byte> out(static_cast<std::size_t>(packed.bytes()));
+  PackScratch scratch;
+  scratch.fit(weight, packed);
+  pack_blocks(weight, ids, packed, 0, packed.blocks, out.data(), scratch);
+  return out;
+}
+
 // Packed-weight caches hold weights packed by earlier programs. If this fails because packing has changed on
 // purpose, raise kPackedFileVersion and write the new version and fingerprint here.
 TEST(Pack, OtherBytesNeedAnotherVersionOfPreparedFiles) {
@@ -61,19 +72,14 @@ TEST(Pack, OtherBytesNeedAnotherVersionOfPreparedFiles) {
     plain.format = format;
     all += packed_fingerprint(plain);
   }
-  EXPECT_EQ(kPackedFileVersion, 3U);
-  EXPECT_EQ(fingerprint(all), "60b86cf69576d711307f3b9ee5e227d6");
-}
-
-std::vector<std::byte> packed_bytes(const Weight& weight, const std::vector<std::int32_t>& ids,
-                                    int max_bits) {
-  const std::int64_t rows = ids.empty() ? weight.rows : std::ssize(ids);
-  const Packed packed = plan_pack(weight, rows, max_bits).value();
-  std::vector<std::byte> out(static_cast<std::size_t>(packed.bytes()));
-  PackScratch scratch;
-  scratch.fit(weight, packed);
-  pack_blocks(weight, ids, packed, 0, packed.blocks, out.data(), scratch);
-  return out;
+  for (const int zero : {0, 32}) {
+    RandomWeights random(1);
+    const auto rows = std::make_shared<FactoredRows>(
+        random.affine(37, 512, zero == 0 ? 4 : 6, zero == 0 ? 32 : 16), ScaleFactors{256, zero}, random);
+    all += fmt::format("{:016x}", checksum(packed_bytes(made_by(rows), {}, 0)));
+  }
+  EXPECT_EQ(kPackedFileVersion, 4U);
+  EXPECT_EQ(fingerprint(all), "963694942c9d0b9d4d4b3f65a385b69b");
 }
 
 TEST(Pack, RowsMadeOnDemandArePackedLikeStoredOnes) {

@@ -113,6 +113,8 @@ PackedCacheKey PackedWeights::key(const PackedCacheOptions& packed_cache) const 
         fmt::format("{} {} {}x{} {} {} {} {} {} {} {:x}\n", weight.name, format_name(weight.format),
                     weight.rows, weight.cols, weight.bits, weight.group, format_name(weight.scale_format),
                     weight.offset, job.offset, packed.bytes(), checksum(std::as_bytes(std::span(job.ids))));
+    if (packed.factor_groups > 0)
+      layout += fmt::format("factors of {} groups, zero {}\n", packed.factor_groups, packed.zero);
     if (packed.requantised) layout += fmt::format("in {} bits, group {}\n", packed.bits, packed.group);
   }
   return PackedCacheKey::of(packed_cache, layout, bytes_ + kReadAheadBytes);
