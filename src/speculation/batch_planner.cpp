@@ -66,8 +66,11 @@ void BatchPlanner::plan_probes(const CostModel& costs) {
     if (const double less = probe_steps(costs, few, passes); less < kNearlyAll * steps)
       probes = few, steps = less;
   }
-  if (steps > account_ * plan_.steps) return;
-  idle_ = 0;
+  // Drafts after right ones are expected to be as right, so that a round of them may cost little or gain.
+  const double right = hopeful > 0 ? static_cast<double>(std::min(hopeful, probed_)) / probed_ : 0;
+  const double gain = right * static_cast<double>(probes) / static_cast<double>(slots_.size());
+  if (steps / plan_.steps - gain > account_) return;
+  idle_ = 0, probed_ = probes;
   known += passes, plan_.draft_steps += passes;
   for (std::size_t seen = 0; seen < slots_.size() && probes > 0; ++seen) {
     const std::size_t i = next_++ % slots_.size();

@@ -49,6 +49,7 @@ class BatchPlanner {
   int idle_ = 0;                          // rounds since slots were told to probe
   double account_ = 1;                    // plain rounds that drafts may lose
   int shallow_ = 0;                       // rounds since a deeper one was tried
+  std::size_t probed_ = 1;                // slots that tried a draft when some last did
   std::size_t next_ = 0;                  // slot that probes next while none drafts
 };
 
