@@ -57,7 +57,7 @@ struct HalfTiles {
   FT_DEVICE_MEMBER void set(int tile) {
     const int lane = lane_of(), record = Places::kRecords + tile * Weights::kRecord;
     codes = record + lane * 16, pairs = record + Weights::kCodes + (lane >> 2) * 2 * Weights::kPairBytes;
-    rows = Places::kScales + (lane & 3) * 8;
+    rows = Places::kScales + (lane & 3) * 16;
   }
   FT_DEVICE_MEMBER uint4 words(const u8* stage, int m) const {
     return *(const uint4*)(stage + codes + m * 4 * Weights::kRecord);
@@ -76,16 +76,28 @@ FT_DEVICE void begin_half_products(float (&dot)[32], u32 (&a)[4][4], uint4 words
   close_products();
 }
 
-/// acc += the finished sums of a tile and group. `rows`: the lane's sums of rows of that group.
+/// The sums of a lane's rows of a group: of rows 2 t and 2 t + 1 of two eights each.
+struct HalfRowSums {
+  float4 of[4];
+  FT_DEVICE_MEMBER void load(const u8* at) {
+    FT_UNROLL for (int i = 0; i < 4; i++) of[i] = *(const float4*)(at + i * 64);
+  }
+  FT_DEVICE_MEMBER float row(int n, int second) const {
+    const float4& two = of[n / 2];
+    return n % 2 == 0 ? (second ? two.y : two.x) : (second ? two.w : two.z);
+  }
+};
+
+/// acc += the finished sums of a tile and group.
 template <class Weights>
-FT_DEVICE void add_half_products(const float (&dot)[32], uint2 pairs, const u8* rows, float (&acc)[32]) {
+FT_DEVICE void add_half_products(const float (&dot)[32], uint2 pairs, const HalfRowSums& sums,
+                                 float (&acc)[32]) {
   const float scale[2] = {pair_low(pairs.x, Weights::kScaleType), pair_low(pairs.y, Weights::kScaleType)};
   const float bias[2] = {pair_high(pairs.x, Weights::kScaleType), pair_high(pairs.y, Weights::kScaleType)};
   FT_UNROLL for (int n = 0; n < 8; n++) {
-    const float2 x = *(const float2*)(rows + n * 32);
     FT_UNROLL for (int i = 0; i < 4; i++) {
       float& to = acc[4 * n + i];
-      to = fma_(bias[i / 2], i % 2 == 0 ? x.x : x.y, fma_(dot[4 * n + i], scale[i / 2], to));
+      to = fma_(bias[i / 2], sums.row(n, i % 2), fma_(dot[4 * n + i], scale[i / 2], to));
     }
   }
 }
@@ -118,7 +130,8 @@ FT_DEVICE void multiply_half(const LinearArgs& p, const AsyncItems& items, u8* m
     FT_LOOP for (int slice = 0; slice < kSplitK; slice++) {
       int left = p.groups * (slice + 1) / kSplitK - p.groups * slice / kSplitK;
       FT_LOOP for (; left > 0; left--) {
-        const u8* const rows = stage + own.rows;
+        HalfRowSums sums;
+        sums.load(stage + own.rows);
         const u32 done = full + (Places::kEmpty - Places::kFull);
         stage += Places::kStage, right += Places::kStage / 16, full += 8;
         if (full == base + Places::kEmpty) {
@@ -131,7 +144,7 @@ FT_DEVICE void multiply_half(const LinearArgs& p, const AsyncItems& items, u8* m
           const uint2 next = own.scales(stage, m);
           products_left<1>();
           hold_sums(dot[m]);
-          add_half_products<Weights>(dot[m], pairs[m], rows, acc[m]);
+          add_half_products<Weights>(dot[m], pairs[m], sums, acc[m]);
           pairs[m] = next;
           if (m == kAsyncWarpTiles - 1) {
             sync_warp();
@@ -183,9 +196,9 @@ namespace ft::cuda {
 FT_ASYNC_HALF(0)
 FT_ASYNC_HALF(2)
 
-// [block of 64 rows][group]: halves as [8 parts][rows][16 bytes], then the sums of rows, [rows]. Parts 2 j
-// and 2 j + 1 of a row have step j: the first pairs of the four lanes, the second pairs. Rows beyond the last
-// are zeros. x: four groups; y: 64 rows; thread: a row and group.
+// [block of 64 rows][group]: halves as [8 parts][rows][16 bytes], then the sums of rows, as HalfRowSums reads
+// them. Parts 2 j and 2 j + 1 of a row have step j: the first pairs of the four lanes, the second pairs. Rows
+// beyond the last are zeros. x: four groups; y: 64 rows; thread: a row and group.
 FT_KERNEL(swizzle_activations_half, SwizzleArgs, 256) {
   begin_kernel();
   const int in_tile = warp_of() * 8 + lane_of() % 8, row = (int)blockIdx.y * kAsyncHalfRows + in_tile;
@@ -206,7 +219,8 @@ FT_KERNEL(swizzle_activations_half, SwizzleArgs, 256) {
     part[3 * kAsyncHalfRows] = make_uint4(a.w, b.w, c.w, d.w);
   }
   const long long sums = ((long long)(row / 8) * p.groups + group) * kScaleFloats + row % 8 * 2 + 1;
-  ((float*)(to + kAsyncHalfRows * 128))[in_tile] = live ? p.scales[sums] : 0.0f;
+  const int place = in_tile / 16 * 16 + in_tile % 8 / 2 * 4 + in_tile / 8 % 2 * 2 + in_tile % 2;
+  ((float*)(to + kAsyncHalfRows * 128))[place] = live ? p.scales[sums] : 0.0f;
 }
 
 }  // namespace ft::cuda
