@@ -263,6 +263,12 @@ std::vector<Case> cases() {
       all.push_back({backend, {std::string("mtp_") + name, golden, margin, activations}});
     }
   }
+  // 16-bit activations of cuda, with the margins of cpu's.
+  for (Case& made : std::vector<Case>(all)) {
+    if (made.backend != "cuda") continue;
+    made.set.activations = 16, made.set.turned = 0;
+    all.push_back(made);
+  }
   // The kernels for Apple GPUs as C++ have one thread, so only the small models.
   all.push_back({"metal-twin", {"odd", "tests/golden/odd/golden", 0.1}});
   if (!full()) return all;
@@ -278,6 +284,7 @@ std::vector<Case> cases() {
 
 INSTANTIATE_TEST_SUITE_P(Models, Golden, testing::ValuesIn(cases()), [](const auto& param) {
   std::string name = param.param.set.name + "_" + param.param.backend;
+  if (param.param.backend == "cuda" && param.param.set.activations == 16) name += "_half";
   std::ranges::replace(name, '-', '_');
   return name;
 });

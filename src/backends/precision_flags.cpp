@@ -17,13 +17,14 @@ BackendFlag kv_bits_flag() {
 int kv_bits(const BackendSettings& settings) { return settings.value("kv-bits", "16") == "8" ? 8 : 16; }
 
 BackendFlag activations_flag() {
-  return {"activations", "BITS", "auto",
-          "Activation precision of the cpu backend: auto (default), 8 or 16 bits; 16 is slower and closer to "
-          "float32. bf16 weights use bf16 at 8 and float32 at 16",
-          [](const std::string& value) -> Status {
-            if (value == "auto" || value == "8" || value == "16") return {};
-            return Error{Code::kInvalid, fmt::format("expected auto, 8 or 16, found '{}'", value)};
-          }};
+  return {
+      "activations", "BITS", "auto",
+      "Activation precision of cpu and cuda: auto (default), 8 or 16 bits; 16 is closer to float32, slower "
+      "on cpu and in answers on cuda. On cpu, bf16 weights use bf16 at 8 and float32 at 16",
+      [](const std::string& value) -> Status {
+        if (value == "auto" || value == "8" || value == "16") return {};
+        return Error{Code::kInvalid, fmt::format("expected auto, 8 or 16, found '{}'", value)};
+      }};
 }
 
 int activation_bits(const BackendSettings& settings) {

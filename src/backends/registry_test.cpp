@@ -44,9 +44,8 @@ TEST(BackendRegistry, ASettingThatIsNotRequiredOrTheUsualOneIsNoReasonToRefuse) 
 TEST(BackendRegistry, ABadValueIsRefusedWithBackendAndFlag) {
   EXPECT_EQ(refusal({.name = "cpu", .threads = 1, .settings = {{"kv-bits", 4}}}),
             "cpu backend: --kv-bits: expected 16 or 8, found '4'");
-  EXPECT_EQ(refusal({.name = "cuda", .settings = {{"activations", 16}}}),
-            "cuda backend: --activations: its activations always have 8 bits; omit the flag or use --backend "
-            "cpu");
+  EXPECT_EQ(refusal({.name = "cuda", .settings = {{"activations", 4}}}),
+            "cuda backend: --activations: expected auto, 8 or 16, found '4'");
   EXPECT_EQ(refusal({.name = "cuda", .settings = {{"device", 64}}}),
             "cuda backend: --device: expected a whole number from 0 to 63, found '64'");
   EXPECT_EQ(refusal({.name = "cuda", .settings = {{"device", "1x"}}}),
@@ -56,8 +55,7 @@ TEST(BackendRegistry, ABadValueIsRefusedWithBackendAndFlag) {
 /// A machine whose GPU would suit gives the processor where the GPU cannot go by a setting.
 TEST(BackendRegistry, AutoTakesTheProcessorForItsOwnSettings) {
   for (const BackendSettings& settings :
-       {BackendSettings{{"isa", "portable"}}, BackendSettings{{"activations", 16}},
-        BackendSettings{{"isa", "portable"}, {"device", 3}},
+       {BackendSettings{{"isa", "portable"}}, BackendSettings{{"isa", "portable"}, {"device", 3}},
         BackendSettings{{"isa", "portable"}}.optional()}) {
     const auto made = make_backend({.threads = 1, .settings = settings});
     ASSERT_TRUE(made.ok()) << made.error().message;

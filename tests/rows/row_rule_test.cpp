@@ -218,6 +218,8 @@ std::vector<BackendOptions> machines() {
       const BackendOptions options{.name = "cuda", .settings = {{"device", device}, {"kv-bits", kv_bits}}};
       if (make_backend(options).ok()) all.push_back(options);
     }
+    const BackendOptions half{.name = "cuda", .settings = {{"device", device}, {"activations", 16}}};
+    if (make_backend(half).ok()) all.push_back(half);
   }
   return all;
 }
@@ -226,7 +228,8 @@ INSTANTIATE_TEST_SUITE_P(Backends, RowRule, testing::ValuesIn(machines()), [](co
   const BackendSettings& settings = machine.param.settings;
   const std::string which = settings.value("device", "0") == "0" ? "auto" : settings.value("device", "0");
   const bool codes = settings.value("kv-bits", "16") == "8";
-  return machine.param.name + "_" + settings.value("isa", which) + (codes ? "_kv8" : "");
+  return machine.param.name + "_" + settings.value("isa", which) + (codes ? "_kv8" : "") +
+         (settings.value("activations", "8") == "16" ? "_half" : "");
 });
 
 }  // namespace

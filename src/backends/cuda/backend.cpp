@@ -20,12 +20,12 @@ constexpr int kPrefillChunk = 1024;  // prompt rows of a step: weights are read 
 
 class CudaBackend final : public Backend {
  public:
-  CudaBackend(std::shared_ptr<Device> device, std::shared_ptr<RoundTokens> round, int kv_bits)
+  CudaBackend(std::shared_ptr<Device> device, std::shared_ptr<RoundTokens> round, const Precision& precision)
       : device_(std::move(device)),
         weights_(std::make_shared<WeightStore>(device_)),
         scratch_(std::make_shared<Scratch>(device_)),
         round_(std::move(round)),
-        kv_bits_(kv_bits) {}
+        precision_(precision) {}
 
   std::string_view name() const override { return "cuda"; }
   std::string describe() const override {
@@ -34,12 +34,16 @@ class CudaBackend final : public Backend {
                        facts.architecture, facts.processors,
                        static_cast<double>(device_->total_bytes()) * 1e-9, facts.driver, choices());
   }
-  // Integer sums and IEEE operations in a written order: all GPUs have the same bits.
+  // Integer sums and IEEE operations in a written order: all GPUs have the same bits. With 16-bit activations
+  // the matrix unit adds, which differs between generations.
   std::string arithmetic() const override {
-    return "cuda, " + choices() + ", eight slices, codes of 16, heads in warps";
+    const std::string unit = precision_.arithmetic == Arithmetic::kHalves
+                                 ? fmt::format(", sums of {}'s matrix unit", device_->facts().architecture)
+                                 : "";
+    return "cuda, " + choices() + unit + ", eight slices, codes of 16, heads in warps";
   }
   Limits limits(const StateLayout& layout) const override {
-    const StatePlan plan(layout, kv_bits_);
+    const StatePlan plan(layout, precision_.kv_bits);
     return {.block_bytes = plan.block_bytes,
             .slot_bytes = plan.slot_bytes,
             .memory_bytes = device_->free_bytes(),
@@ -49,10 +53,10 @@ class CudaBackend final : public Backend {
   double measured_bandwidth_gb_s() override { return device_->copy_gb_per_s(); }
   Result<std::unique_ptr<Executable>> compile(const Program& program,
                                               const CompileOptions& options) override {
-    return cuda::compile(program, options, device_, weights_, scratch_, round_, kv_bits_);
+    return cuda::compile(program, options, device_, weights_, scratch_, round_, precision_);
   }
   Result<std::unique_ptr<State>> make_state(const StateLayout& layout, const StateOptions& options) override {
-    return CudaState::make(device_, layout, options, kv_bits_);
+    return CudaState::make(device_, layout, options, precision_.kv_bits);
   }
   Result<std::unique_ptr<RowStore>> make_rows(int width, int capacity) override {
     return CudaRows::make(device_, width, capacity);
@@ -63,14 +67,15 @@ class CudaBackend final : public Backend {
 
  private:
   std::string choices() const {
-    return fmt::format("8-bit activations{}", kv_bits_ == 8 ? ", 8-bit keys and values" : "");
+    return fmt::format("{}-bit activations{}", precision_.arithmetic == Arithmetic::kHalves ? 16 : 8,
+                       precision_.kv_bits == 8 ? ", 8-bit keys and values" : "");
   }
 
   std::shared_ptr<Device> device_;
   std::shared_ptr<WeightStore> weights_;
   std::shared_ptr<Scratch> scratch_;
   std::shared_ptr<RoundTokens> round_;
-  int kv_bits_;
+  Precision precision_;
 };
 
 constexpr const char* kDevice = "device";
@@ -99,22 +104,15 @@ BackendFlag device_flag() {
           }};
 }
 
-BackendFlag eight_bit_activations_flag() {
-  BackendFlag flag = activations_flag();
-  flag.check = [](const std::string& value) -> Status {
-    if (value == "auto" || value == "8") return {};
-    return Error{Code::kInvalid, "its activations always have 8 bits; omit the flag or use --backend cpu"};
-  };
-  return flag;
-}
-
 }  // namespace
 
-Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits) {
+Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits,
+                                                 int activation_bits) {
   try {
+    const Precision precision{kv_bits, activation_bits == 16 ? Arithmetic::kHalves : Arithmetic::kCodes};
     FT_ASSIGN(std::shared_ptr<RoundTokens> round, RoundTokens::make(device));
     return std::unique_ptr<Backend>(
-        std::make_unique<CudaBackend>(std::move(device), std::move(round), kv_bits));
+        std::make_unique<CudaBackend>(std::move(device), std::move(round), precision));
   } catch (const std::runtime_error& failure) {  // DeviceError, BackendLost
     return Error{Code::kIo, failure.what()};
   }
@@ -123,13 +121,13 @@ Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device,
 }  // namespace cuda
 
 BackendKind cuda_backend() {
-  return {
-      "cuda", {cuda::device_flag(), cuda::eight_bit_activations_flag(), kv_bits_flag()}, make_cuda_backend};
+  return {"cuda", {cuda::device_flag(), activations_flag(), kv_bits_flag()}, make_cuda_backend};
 }
 
 Result<std::unique_ptr<Backend>> make_cuda_backend(const BackendOptions& options) {
   FT_ASSIGN(std::shared_ptr<cuda::Device> device, cuda::find_device(options.settings));
-  return cuda::make_backend_on(std::move(device), kv_bits(options.settings));
+  return cuda::make_backend_on(std::move(device), kv_bits(options.settings),
+                               activation_bits(options.settings));
 }
 
 }  // namespace ft

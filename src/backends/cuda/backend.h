@@ -11,7 +11,7 @@
 
 namespace ft {
 
-/// Its flags: device, kv-bits, and activations, which are always 8 bits.
+/// Its flags: device, kv-bits, and activations (8 bits by default).
 BackendKind cuda_backend();
 /// Errors: kNotFound if this machine has no GPU or driver, or this build no kernels; kInvalid for a wrong GPU
 /// number; kUnsupported for a GPU or driver that is too old.
@@ -21,7 +21,8 @@ namespace cuda {
 
 class Device;
 inline constexpr const char* kEmulatedDevice = "emulated";  // a value of --device that only tests set
-Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits);
+Result<std::unique_ptr<Backend>> make_backend_on(std::shared_ptr<Device> device, int kv_bits,
+                                                 int activation_bits = 8);
 /// Test hook: the device of that name (kEmulatedDevice); empty in the program.
 extern std::function<std::shared_ptr<Device>()> substitute_device;
 

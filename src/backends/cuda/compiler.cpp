@@ -68,13 +68,14 @@ Status check_supported(const Program& program) {
 
 Compiler::Compiler(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
                    std::shared_ptr<Scratch> scratch, std::shared_ptr<RoundTokens> round,
-                   const CompileOptions& options, int kv_bits)
+                   const CompileOptions& options, const Precision& precision)
     : device_(std::move(device)),
       weights_(std::move(weights)),
       scratch_(std::move(scratch)),
       round_(std::move(round)),
       options_(options),
-      kv_bits_(kv_bits) {}
+      kv_bits_(precision.kv_bits),
+      arithmetic_(precision.arithmetic) {}
 
 Result<CompiledProgram> Compiler::compile(const Program& program) {
   program_ = &program;
@@ -119,10 +120,11 @@ CompiledProgram Compiler::finish() {
 void Compiler::plan_codes(const Weight& weight, int rows) {
   const auto kind = kind_of(weight);
   if (!kind.ok()) return;
-  const ActivationFormat format = kind->activations();
+  const ActivationFormat format = kind->activations(arithmetic_);
   code_bytes_ = std::max(code_bytes_, format.code_bytes(rows, weight.cols));
   code_scale_bytes_ = std::max(code_scale_bytes_, format.scale_bytes(rows, weight.cols));
-  workspace_bytes_ = std::max(workspace_bytes_, linear_workspace(*kind, weight.cols, rows, *device_));
+  workspace_bytes_ =
+      std::max(workspace_bytes_, linear_workspace(*kind, arithmetic_, weight.cols, rows, *device_));
 }
 
 void Compiler::plan_attend(const Attention& op) {
@@ -164,13 +166,13 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
                                             std::shared_ptr<Device> device,
                                             std::shared_ptr<WeightStore> weights,
                                             std::shared_ptr<Scratch> scratch,
-                                            std::shared_ptr<RoundTokens> round, int kv_bits) {
+                                            std::shared_ptr<RoundTokens> round, const Precision& precision) {
   using Compiled = Result<std::unique_ptr<Executable>>;
   return format::with_memory_guard("compile the program", "cuda backend", [&]() -> Compiled {
     FT_TRY(check(program));
     FT_TRY(check_supported(program));
     try {
-      Compiler compiler(device, std::move(weights), std::move(scratch), round, options, kv_bits);
+      Compiler compiler(device, std::move(weights), std::move(scratch), round, options, precision);
       FT_ASSIGN(CompiledProgram compiled, compiler.compile(program));
       device->wait();
       return std::unique_ptr<Executable>(std::make_unique<CudaExecutable>(

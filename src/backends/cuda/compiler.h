@@ -38,11 +38,17 @@ struct TileMemory {
   ExpertTiles of(int rows, int chosen, int experts) const;
 };
 
+/// What the backend's flags choose.
+struct Precision {
+  int kv_bits = 16;
+  Arithmetic arithmetic = Arithmetic::kCodes;
+};
+
 class Compiler {
  public:
   Compiler(std::shared_ptr<Device> device, std::shared_ptr<WeightStore> weights,
            std::shared_ptr<Scratch> scratch, std::shared_ptr<RoundTokens> round,
-           const CompileOptions& options, int kv_bits);
+           const CompileOptions& options, const Precision& precision);
   Result<CompiledProgram> compile(const Program& program);
 
  private:
@@ -154,6 +160,7 @@ class Compiler {
   std::shared_ptr<RoundTokens> round_;
   CompileOptions options_;
   int kv_bits_;
+  Arithmetic arithmetic_;
   const Program* program_ = nullptr;
   int number_ = 0;  // of the instruction that is being made
   std::unique_ptr<RowPlan> plan_;
@@ -197,7 +204,7 @@ Result<std::unique_ptr<Executable>> compile(const Program& program, const Compil
                                             std::shared_ptr<Device> device,
                                             std::shared_ptr<WeightStore> weights,
                                             std::shared_ptr<Scratch> scratch,
-                                            std::shared_ptr<RoundTokens> round, int kv_bits);
+                                            std::shared_ptr<RoundTokens> round, const Precision& precision);
 /// kUnsupported, with the name, if compile() would refuse the program because a kernel is missing.
 Status check_supported(const Program& program);
 

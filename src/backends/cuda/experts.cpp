@@ -79,10 +79,11 @@ void Compiler::add_expert_product(const ExpertProduct& product, int chosen, int 
   args.wide = kind.wide ? 1 : 0;
   args.k = static_cast<int>(matrix.cols), args.padded = static_cast<int>(matrix.padded);
   if (kind.bits != 0) args.groups = matrix.groups();
+  const char* const family = arithmetic_ == Arithmetic::kHalves ? "expert_half" : "expert";
   const char* const kernel = kind.bits == 0 ? "expert_plain"
                              : kind.small_floats
-                                 ? "expert_e2m1"
-                                 : kernel_name(fmt::format("expert_{}_{}_{}", kind.bits, kind.group,
+                                 ? kernel_name(fmt::format("{}_e2m1", family))
+                                 : kernel_name(fmt::format("{}_{}_{}_{}", family, kind.bits, kind.group,
                                                            static_cast<int>(kind.scale_type)));
   const int blocks = kind.bits == 0 ? product.tiles * kTileOutputs / 8 : product.tiles;
   operations_.emplace_back([=, memory = tile_memory()](const StepRun& step) mutable {
@@ -103,7 +104,7 @@ Status Compiler::add_activation(const MoeMlp& op, View gate, View up, const Weig
   FT_ASSIGN(args.up_bias, retain<float>(weights_->floats(op.up_bias)));
   if (down.bits != 0) {
     held_ = {};
-    args.codes = codes_.rows(gate.width, down.group);
+    args.codes = codes_.rows(gate.width, down.activations(arithmetic_));
     operations_.emplace_back([args](const StepRun& step) {
       const Grid grid{parts_of(args.codes.k, 512), step.shape.rows * args.chosen};
       step.device.launch({"activate_experts_codes", grid, 128}, &args);
@@ -173,7 +174,7 @@ Status Compiler::add_inner(const MoeMlp& op, View gates, View ups, const WeightK
   FT_ASSIGN(const ExpertList up, list_of(op.up, *weights_, program_->max_weight_bits()));
   ExpertProduct product{{}, 0, view(op.in), gates, op.chosen()};
   const auto codes = [&](const WeightKind& kind) {
-    if (kind.bits != 0) add_codes(product.in, op.in.id, kind.activations(), false, {});
+    if (kind.bits != 0) add_codes(product.in, op.in.id, kind.activations(arithmetic_), false, {});
   };
   codes(gate.kind);
   if (gate.kind == up.kind) {
@@ -199,7 +200,7 @@ Result<std::shared_ptr<const PackedMatrix>> Compiler::experts_matrix(const MoeMl
 Status Compiler::make(const MoeMlp& op) {
   const auto mixture = std::ranges::find(mixtures_, number_, &Mixture::experts);
   if (mixture != mixtures_.end() && mixture->shared < 0)
-    mixture_codes_there_ = held_ == HeldRow{op.in.id, kStreamedKind.activations()};
+    mixture_codes_there_ = held_ == HeldRow{op.in.id, kStreamedKind.activations(arithmetic_)};
   add_expert_tiles(op);
   const int size = op.size(), padded = static_cast<int>(round_up(size, kTileOutputs));
   float* const rows = expert_rows_.at<float>();

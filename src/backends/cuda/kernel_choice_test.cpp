@@ -20,11 +20,11 @@ struct Kind {
   Format scales = Format::kBf16;
 };
 
-std::vector<std::string> launched(int inputs, int rows, const Kind& kind = {}) {
+std::vector<std::string> launched(int inputs, int rows, const Kind& kind = {}, int activations = 8) {
   cuda::FakeDriver driver;
   const std::vector<std::byte> images = cuda::FakeDriver::images("hopper_all");
   auto device = std::move(cuda::open_device({0, 50}, driver.table, images).value());
-  const auto backend = std::move(cuda::make_backend_on(std::move(device), 16).value());
+  const auto backend = std::move(cuda::make_backend_on(std::move(device), 16, activations).value());
   RandomWeights random(3);
   Program program;
   program.capture("out", program.linear(program.input(inputs),
@@ -90,9 +90,26 @@ TEST(CudaKernelChoice, WeightsOfAllGgufTypesAndOfMlxStream) {
   }
 }
 
+/// No kernel of codes gets rows of halves.
+TEST(CudaKernelChoice, SixteenBitActivationsHaveKernelsOfTheirOwn) {
+  for (const Kind& kind :
+       {Kind{}, Kind{8, 64}, Kind{4, 32, Format::kF16}, Kind{8, 32}, Kind{6, 16, Format::kF32}}) {
+    for (const int rows : {1, 8, 16, 40, 200, 1024}) {
+      for (const std::string& kernel : launched(1024, rows, kind, 16)) {
+        const bool multiplies = kernel.find("linear") != std::string::npos ||
+                                kernel.find("gemm") != std::string::npos || kernel.starts_with("stream");
+        EXPECT_TRUE(!multiplies || kernel.find("half") != std::string::npos)
+            << kernel << ", " << rows << " rows";
+      }
+    }
+  }
+}
+
 /// What an entry of the table says of a call is what it launches.
 TEST(CudaKernelChoice, EachKernelNeedsWhatItSays) {
-  for (const bool hopper : {true, false}) {
+  for (const int device_kind : {0, 1, 2, 3}) {
+    const bool hopper = device_kind % 2 == 0;
+    const auto arithmetic = device_kind < 2 ? cuda::Arithmetic::kCodes : cuda::Arithmetic::kHalves;
     cuda::DeviceFacts facts;
     facts.processors = hopper ? 132 : 108, facts.shared_bytes = (hopper ? 227 : 163) << 10;
     facts.streams = facts.async_products = hopper;
@@ -103,12 +120,13 @@ TEST(CudaKernelChoice, EachKernelNeedsWhatItSays) {
         cuda::LinearCall call;
         call.kind = group == 32 ? cuda::WeightKind{inputs % 128 == 0 ? 8 : 4, 32, cuda::kFloatScales}
                                 : cuda::kStreamedKind;
+        call.arithmetic = arithmetic;
         call.args.groups = inputs / group, call.args.tiles = 320, call.args.rows = rows;
         const cuda::LinearKernel& kernel = cuda::choose_linear(call, device);
         const cuda::LinearNeeds needs = kernel.needs(call, device);
-        EXPECT_EQ(needs.rows, cuda::codes_in_groups(group));
+        EXPECT_EQ(needs.rows, call.kind.activations(arithmetic));
         EXPECT_LE(needs.shared_bytes, facts.shared_bytes) << kernel.name << ", " << inputs << " inputs";
-        EXPECT_LE(needs.workspace_bytes, cuda::linear_workspace(call.kind, inputs, rows, device));
+        EXPECT_LE(needs.workspace_bytes, cuda::linear_workspace(call.kind, arithmetic, inputs, rows, device));
         device.forget();
         kernel.launch(call, device);
         const std::string bytes = fmt::format(" {}:", needs.shared_bytes);

@@ -40,13 +40,14 @@ std::uint64_t checksum(std::uint64_t sum, std::string_view text) {
 /// A program on a card that notes launches.
 class Recorder {
  public:
-  Recorder(const Card& card, const Program& program, CompileOptions options, int kv_bits = 16) {
+  Recorder(const Card& card, const Program& program, CompileOptions options, int kv_bits = 16,
+           int activation_bits = 8) {
     cuda::DeviceFacts facts;
     facts.capability = card.capability, facts.processors = card.processors;
     facts.shared_bytes = card.shared_kb << 10;
     facts.streams = card.streams, facts.async_products = card.async_products;
     device_ = std::make_shared<cuda::RecordingDevice>(facts, card.clusters);
-    backend_ = std::move(cuda::make_backend_on(device_, kv_bits).value());
+    backend_ = std::move(cuda::make_backend_on(device_, kv_bits, activation_bits).value());
     executable_ = std::move(backend_->compile(program, options).value());
     state_ = std::move(backend_->make_state(program.layout(), {.slots = 8, .blocks = 600}).value());
     hidden_ = std::move(backend_->make_rows(kWidth, options.max_rows).value());
@@ -315,12 +316,34 @@ void record_drafters(std::string& text) {
   }
 }
 
+/// 16-bit activations: products, experts and what makes halves for them.
+void record_halves(std::string& text) {
+  TestShape mixture;
+  mixture.hidden = 1024, mixture.mlp = 1536, mixture.key_dim = 128;
+  mixture.experts = 9, mixture.chosen = 3, mixture.expert = 64;
+  for (const Card& card : kCards) {
+    const TestProgram test(mixture, 5);
+    Recorder recorder(card, test.program, {.max_rows = 128, .max_logit_rows = 8}, 16, 16);
+    std::vector<std::string> kernels;
+    for (const int rows : {1, 3, 8, 16, 33, 128}) {
+      for (std::string& kernel : recorder.run({.rows = rows, .logit_rows = std::min(rows, 8)})) {
+        if (kernel.find("half") != std::string::npos && std::ranges::find(kernels, kernel) == kernels.end())
+          kernels.push_back(std::move(kernel));
+      }
+    }
+    std::ranges::sort(kernels);
+    text += fmt::format("{}, 16-bit activations, {}: {:016x}\n", card.name, fmt::join(kernels, "+"),
+                        recorder.sum());
+  }
+}
+
 TEST(CudaLaunches, AreThoseOfTheRecord) {
   std::string text;
   record_linears(text);
   record_chains(text);
   record_programs(text);
   record_drafters(text);
+  record_halves(text);
   std::ifstream file(kRecord);
   const std::string recorded{std::istreambuf_iterator<char>(file), {}};
   if (text == recorded) return;

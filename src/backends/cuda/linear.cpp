@@ -17,7 +17,7 @@ void Compiler::offer_producer(Row out, const FusedProducer& producer) {
   const auto& linear = std::get<Linear>(program_->instructions()[next]);
   for (const Weight& stored : linear.weights) {
     const auto kind = kind_of(requantised_as(stored, program_->max_weight_bits()));
-    if (!kind.ok() || !makes_codes(*kind, *device_)) return;
+    if (!kind.ok() || !makes_codes(*kind, arithmetic_, *device_)) return;
   }
   producer_ = producer, producer_row_ = out.id;
 }
@@ -28,7 +28,7 @@ void Compiler::add_codes(View in, int row_id, ActivationFormat format, bool logi
   const HeldRow row{row_id, format};
   if (!logit_rows && held_ == row) return;
   held_ = logit_rows || instead.kind != kFromCodes ? HeldRow{} : row;
-  QuantiseArgs args{in, nullptr, codes_.rows(in.width, format.group)};
+  QuantiseArgs args{in, nullptr, codes_.rows(in.width, format)};
   operations_.emplace_back([args, instead, logit_rows](const StepRun& step) mutable {
     if (logit_rows) args.rows = step.table.logit_rows;
     const int rows = logit_rows ? step.shape.logit_rows : step.shape.rows;
@@ -41,7 +41,7 @@ void Compiler::add_codes(View in, int row_id, ActivationFormat format, bool logi
 LinearCall Compiler::call_of(const Product& product) const {
   const PackedMatrix& matrix = *product.matrix;
   LinearCall call;
-  call.kind = matrix.kind;
+  call.kind = matrix.kind, call.arithmetic = arithmetic_;
   if (call.packed()) {
     LinearArgs& args = call.args;
     args.records = matrix.memory.at<unsigned char>();
@@ -75,10 +75,11 @@ void Compiler::add_product(const Product& product, int row_id) {
   LinearCall call = call_of(product);
   FusedProducer producer{};
   if (call.packed()) {
-    const HeldRow row{row_id, call.kind.activations()};
+    const HeldRow row{row_id, call.rows_format()};
     const bool there = held_ == row;
     if (there && row_id == producer_row_) producer = producer_;
-    if (!there && makes_codes(call.kind, *device_)) producer = {kFromRows, product.in, nullptr, 0};
+    if (!there && makes_codes(call.kind, arithmetic_, *device_))
+      producer = {kFromRows, product.in, nullptr, 0};
     if (product.logit_rows) producer = {};
     View in = product.in;
     in.width = static_cast<int>(matrix.cols);
@@ -158,7 +159,7 @@ Status Compiler::make(const Linear& op) {
       leave_to_mixture(operations_.size() - 1, *mixture);  // the product, not its codes
   }
   if (mixture != mixtures_.end())
-    mixture_codes_there_ = held_ == HeldRow{op.in.id, kStreamedKind.activations()};
+    mixture_codes_there_ = held_ == HeldRow{op.in.id, kStreamedKind.activations(arithmetic_)};
   return {};
 }
 

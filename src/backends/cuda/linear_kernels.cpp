@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "backends/cuda/half_kernels.h"
 #include "backends/cuda/kernel_name.h"
 #include "backends/cuda/kernels/hopper_kinds.h"
 #include "base/assert.h"
@@ -56,7 +57,7 @@ bool streams(const WeightKind& kind, const Device& device) {
 int record_of(const WeightKind& kind) { return record_bytes(kind.bits, kind.group, kind.scale_type); }
 
 LinearNeeds needs_of(const LinearCall& call, const Launch& launch) {
-  return {call.kind.activations(), launch.shared_bytes, 0};
+  return {call.rows_format(), launch.shared_bytes, 0};
 }
 
 // ---- stream: few rows, the codes of all of them in shared memory (kernels/hopper_linear.cu) ----
@@ -86,7 +87,9 @@ std::optional<Planned<StreamArgs>> plan_stream(const LinearCall& call, Device& d
   constexpr int kMaxRows = 16, kMaxStages = 12, kEarlyOfFew = 5, kEarlyOfMany = 3;
   constexpr int kManyStages = 4, kManyBytes = 180 << 10;
   const LinearArgs& args = call.args;
-  if (!streams(call.kind, device) || args.rows > kMaxRows) return std::nullopt;
+  const bool halves = call.of_halves();
+  if (!call.packed() || args.rows > kMaxRows) return std::nullopt;
+  if (halves ? !streams_halves(call.kind, device) : !streams(call.kind, device)) return std::nullopt;
   const int columns = args.rows <= 8 ? 1 : 2, of_slice = slice_groups(args.groups),
             chunk = piece_groups(of_slice), blocks = std::min(args.tiles, device.facts().processors);
   // Not all stages that a block will read: x would wait for them.
@@ -94,7 +97,9 @@ std::optional<Planned<StreamArgs>> plan_stream(const LinearCall& call, Device& d
   StreamArgs stream{args, call.producer, 0, std::clamp(half, 1, args.rows <= 2 ? kEarlyOfFew : kEarlyOfMany)};
   const auto bytes_at = [&](int stages) {
     stream.stages = stages;
-    return stream_layout(stream, columns, chunk, call.kind.group, record_of(call.kind)).bytes;
+    return stream_layout(stream, columns, chunk, call.kind.group, record_of(call.kind),
+                         call.rows_format().input_bytes())
+        .bytes;
   };
   // Enough in flight, and room for the blocks of the small kernels after it, so that those begin early.
   int stages = 0;
@@ -104,8 +109,9 @@ std::optional<Planned<StreamArgs>> plan_stream(const LinearCall& call, Device& d
   if (stages < 2) return std::nullopt;
   const int bytes = bytes_at(stages);  // sets them
   const int rows = args.rows <= 2 ? 2 : args.rows <= 4 ? 4 : args.rows <= 8 ? 8 : 16;
-  const char* const name = is_named(call.kind) ? stream_name_of(call.kind, rows)
-                                               : stream_name(rows, chunk, args.groups % kSplitK == 0);
+  const char* const name = halves                ? stream_half_name(call.kind, rows)
+                           : is_named(call.kind) ? stream_name_of(call.kind, rows)
+                                                 : stream_name(rows, chunk, args.groups % kSplitK == 0);
   return Planned<StreamArgs>{{name, {blocks}, kStreamThreads, bytes}, stream};
 }
 
@@ -152,7 +158,7 @@ std::optional<Planned<SplitKGemmArgs>> plan_splitk(const WeightKind& kind, const
 LinearArgs rows_from(const LinearCall& call, int first, int rows) {
   LinearArgs args = call.args;
   args.codes += std::ptrdiff_t{first} * call.k();
-  args.scales += call.kind.activations().scale_floats_before(first, call.k());
+  args.scales += call.rows_format().scale_floats_before(first, call.k());
   args.out.data += std::ptrdiff_t{first} * args.out.stride;
   if (args.residual.data != nullptr) args.residual.data += std::ptrdiff_t{first} * args.residual.stride;
   args.rows = rows;
@@ -166,7 +172,7 @@ struct Halves {
 std::optional<Halves> plan_halves(const LinearCall& call, Device& device) {
   constexpr int kHalf = 32;
   const int rows = call.args.rows;
-  if (!call.packed() || rows <= kHalf || rows > 2 * kHalf) return std::nullopt;
+  if (!call.of_codes() || rows <= kHalf || rows > 2 * kHalf) return std::nullopt;
   const auto first = plan_splitk(call.kind, rows_from(call, 0, kHalf), device);
   const auto second = plan_splitk(call.kind, rows_from(call, kHalf, rows - kHalf), device);
   if (!first || !second) return std::nullopt;
@@ -215,7 +221,7 @@ AsyncLayout layout_of(const WeightKind& kind, int height) {
 
 /// 0: the kernel does not support the call.
 int async_height(const LinearCall& call, const Device& device) {
-  if (!has_async_kernel(call.kind, device)) return 0;
+  if (!call.of_codes() || !has_async_kernel(call.kind, device)) return 0;
   const DeviceFacts& facts = device.facts();
   const int height = is_named(call.kind) ? named_async_rows(call.args.rows, call.args.tiles, facts.processors)
                                          : async_rows(call.args.rows, call.args.tiles, facts.processors);
@@ -228,7 +234,7 @@ std::int64_t swizzled_bytes_of(std::int64_t rows, std::int64_t groups, int group
 
 LinearNeeds async_needs(const LinearCall& call, Device& device) {
   const int height = async_height(call, device);
-  return {call.kind.activations(), layout_of(call.kind, height).bytes,
+  return {call.rows_format(), layout_of(call.kind, height).bytes,
           swizzled_bytes_of(round_up(call.args.rows, height), call.args.groups, call.kind.group)};
 }
 
@@ -264,7 +270,8 @@ std::optional<Planned<GemmArgs>> plan_gemm(const LinearCall& call, Device& devic
   constexpr int kMinStages = 2, kMaxStages = 4, kBlocksOfAnSm = 2, kReserved = 1 << 10;
   const LinearArgs& args = call.args;
   const WeightKind& kind = call.kind;
-  if ((kind.group != kStreamedGroup && !is_named(kind)) || args.rows < kFrom) return std::nullopt;
+  if (!call.of_codes() || (kind.group != kStreamedGroup && !is_named(kind)) || args.rows < kFrom)
+    return std::nullopt;
   const int heights = parts_of(args.tiles, kGemmTiles);
   // A block of `linear` has fewer rows and outputs, so small products of short groups are faster there.
   if (kind.group < kStreamedGroup && parts_of(args.rows, 64) * heights < device.facts().processors)
@@ -278,6 +285,18 @@ std::optional<Planned<GemmArgs>> plan_gemm(const LinearCall& call, Device& devic
   return Planned<GemmArgs>{
       {gemm_name(kind, rows), {parts_of(args.rows, rows), heights}, kGemmThreads, sums + gemm.stages * stage},
       gemm};
+}
+
+// ---- linear_half: any packed weights with rows of halves (kernels/half.cu) ----
+
+std::optional<Planned<LinearArgs>> plan_half(const LinearCall& call, Device& /*device*/) {
+  if (!call.of_halves()) return std::nullopt;
+  const int columns = call.args.rows <= ActivationFormat::kColumnRows ? 1 : 4;
+  return Planned<LinearArgs>{
+      {linear_half_name(call.kind, columns),
+       {call.args.tiles, parts_of(call.args.rows, columns * ActivationFormat::kColumnRows)},
+       256},
+      call.args};
 }
 
 // ---- linear: any packed weights; linear_plain: any plain ones (kernels/linear.cu) ----
@@ -352,10 +371,10 @@ constexpr LinearKernel planned(const char* name, int own_rows = 0) {
 }
 
 constexpr auto kSplitKOfAll = [](const LinearCall& call, Device& device) {
-  return plan_splitk(call.kind, call.args, device);
+  return call.of_codes() ? plan_splitk(call.kind, call.args, device) : std::nullopt;
 };
 constexpr auto kLinear = [](const LinearCall& call, Device& /*device*/) {
-  return call.packed() ? std::optional(plan_linear(call)) : std::nullopt;
+  return call.of_codes() ? std::optional(plan_linear(call)) : std::nullopt;
 };
 constexpr auto kPlain = [](const LinearCall& call, Device& /*device*/) {
   return call.packed() ? std::nullopt : std::optional(plan_plain(call));
@@ -377,12 +396,17 @@ constexpr LinearKernel kAsyncKernel = {
     "async_gemm", 0, [](const LinearCall& call, Device& device) { return async_height(call, device) > 0; },
     async_needs, launch_async};
 
+constexpr LinearKernel kAsyncHalfKernel = {"async_gemm_half", 0, supports_async_half, async_half_needs,
+                                           launch_async_half};
+
 constexpr std::array kTable = {planned<plan_stream>("stream", kProducerRows),
                                planned<kSplitKOfAll>("splitk_cluster_gemm"),
                                kHalvesKernel,
                                kAsyncKernel,
+                               kAsyncHalfKernel,
                                planned<plan_gemm>("gemm"),
                                planned<kLinear>("linear"),
+                               planned<plan_half>("linear_half"),
                                planned<plan_outputs>("linear_plain_outputs"),
                                planned<kPlain>("linear_plain")};
 
@@ -401,7 +425,9 @@ const LinearKernel& choose_linear(const LinearCall& call, Device& device) {
   return *kernel;
 }
 
-bool makes_codes(const WeightKind& kind, const Device& device) { return streams(kind, device); }
+bool makes_codes(const WeightKind& kind, Arithmetic arithmetic, const Device& device) {
+  return arithmetic == Arithmetic::kCodes && streams(kind, device);
+}
 
 bool makes_codes(const FusedProducer& producer, int rows, int k) {
   constexpr int kMaxFloats = 8192;  // that each block reads
@@ -409,8 +435,9 @@ bool makes_codes(const FusedProducer& producer, int rows, int k) {
   return rows * k <= kMaxFloats;
 }
 
-std::int64_t linear_workspace(const WeightKind& kind, std::int64_t cols, std::int64_t rows,
-                              const Device& device) {
+std::int64_t linear_workspace(const WeightKind& kind, Arithmetic arithmetic, std::int64_t cols,
+                              std::int64_t rows, const Device& device) {
+  if (arithmetic == Arithmetic::kHalves) return half_workspace(kind, cols, rows, device);
   if (!has_async_kernel(kind, device)) return 0;
   return swizzled_bytes_of(rows + kMaxAsyncRows, cols / kind.group, kind.group);
 }

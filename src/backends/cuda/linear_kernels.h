@@ -16,6 +16,7 @@ inline constexpr WeightKind kStreamedKind{4, kStreamedGroup};  // of the linears
 /// One product of a step.
 struct LinearCall {
   WeightKind kind;
+  Arithmetic arithmetic = Arithmetic::kCodes;
   LinearArgs args{};                   // of packed weights
   PlainLinearArgs plain{};             // of plain ones
   FusedProducer producer{};            // of rows that the kernel makes itself; kFromCodes: they are there
@@ -24,6 +25,10 @@ struct LinearCall {
   bool packed() const { return kind.bits != 0; }
   int rows() const { return packed() ? args.rows : plain.rows; }
   int k() const { return packed() ? args.groups * kind.group : plain.k; }
+  ActivationFormat rows_format() const { return kind.activations(arithmetic); }
+  /// Packed weights and codes, or halves, of rows.
+  bool of_codes() const { return packed() && arithmetic == Arithmetic::kCodes; }
+  bool of_halves() const { return packed() && arithmetic == Arithmetic::kHalves; }
 };
 
 struct LinearNeeds {
@@ -46,12 +51,12 @@ std::span<const LinearKernel> linear_kernels();
 const LinearKernel& choose_linear(const LinearCall& call, Device& device);
 
 /// Whether weights of this kind have kernels that make the codes of their rows themselves.
-bool makes_codes(const WeightKind& kind, const Device& device);
+bool makes_codes(const WeightKind& kind, Arithmetic arithmetic, const Device& device);
 /// Whether the product of `rows` rows of `k` numbers makes their codes itself, without another launch.
 bool makes_codes(const FusedProducer& producer, int rows, int k);
 
 /// The largest LinearNeeds::workspace_bytes of products of up to `rows` rows.
-std::int64_t linear_workspace(const WeightKind& kind, std::int64_t cols, std::int64_t rows,
-                              const Device& device);
+std::int64_t linear_workspace(const WeightKind& kind, Arithmetic arithmetic, std::int64_t cols,
+                              std::int64_t rows, const Device& device);
 
 }  // namespace ft::cuda

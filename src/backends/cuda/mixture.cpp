@@ -111,6 +111,7 @@ class MixtureFinder {
 }  // namespace
 
 void Compiler::find_mixtures(const Program& program) {
+  if (arithmetic_ != Arithmetic::kCodes) return;  // kernels/mixture.cu multiplies codes
   const MixtureFinder finder(program, *plan_);
   std::int64_t floats = 0;
   for (int i = 0; i < std::ssize(program.instructions()); ++i) {
@@ -209,7 +210,7 @@ Status Compiler::make_mixture(const Mixture& mixture) {
 }
 
 void Compiler::add_mixture(const MixtureArgs& made, const Mixture& mixture, View in, int experts) {
-  const QuantiseArgs codes{in, nullptr, codes_.rows(in.width, kStreamedGroup)};
+  const QuantiseArgs codes{in, nullptr, codes_.rows(in.width, kStreamedKind.activations(arithmetic_))};
   const bool there = mixture_codes_there_;
   operations_.emplace_back([=, args = made](const StepRun& step) mutable {
     if (!mixture.supports(step.shape.rows, step.device)) return;

@@ -100,7 +100,7 @@ bool Compiler::only_read_in(ActivationFormat format, Row out) const {
 /// The format of rows for products with this weight, in the format in which it is multiplied.
 ActivationFormat Compiler::format_of(const Weight& stored) const {
   const auto kind = kind_of(requantised_as(stored, program_->max_weight_bits()));
-  return kind.ok() ? kind->activations() : ActivationFormat{};
+  return kind.ok() ? kind->activations(arithmetic_) : ActivationFormat{};
 }
 
 /// The memory for the codes that the next instruction reads; clears `rows` if only that one reads them.
@@ -109,7 +109,7 @@ QuantisedRowsOut Compiler::codes_for_next(Row out, View& rows) {
   if (format == ActivationFormat{}) return {};
   held_ = {out.id, format};
   if (only_read_in(format, out)) rows.data = nullptr;
-  return codes_.rows(out.width, format.group);
+  return codes_.rows(out.width, format);
 }
 
 Status Compiler::make(const Norm& op) {

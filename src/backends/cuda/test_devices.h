@@ -21,9 +21,11 @@ inline std::vector<std::string> cuda_devices() {
 #endif
 }
 
-inline Result<std::unique_ptr<Backend>> cuda_on(const std::string& device, int kv_bits = 16) {
+inline Result<std::unique_ptr<Backend>> cuda_on(const std::string& device, int kv_bits = 16,
+                                                int activations = 8) {
   const std::string value = device == "auto" ? "0" : device;
-  return make_backend({.name = "cuda", .settings = {{"device", value}, {"kv-bits", kv_bits}}});
+  return make_backend(
+      {.name = "cuda", .settings = {{"device", value}, {"kv-bits", kv_bits}, {"activations", activations}}});
 }
 
 /// Why a test cannot run on the device; empty: it can.

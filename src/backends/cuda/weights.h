@@ -29,7 +29,12 @@ struct WeightKind {
   bool small_floats = false;  // e2m1 codes and e8m0 scales, without biases
   bool operator==(const WeightKind&) const = default;
   /// The format of rows for products with such weights.
-  ActivationFormat activations() const { return bits == 0 ? ActivationFormat{} : codes_in_groups(group); }
+  ActivationFormat activations(Arithmetic arithmetic) const {
+    if (bits == 0) return {};
+    if (arithmetic == Arithmetic::kCodes) return codes_in_groups(group);
+    const bool split = bits == 4 && group >= 32 && !small_floats;  // codes in the high bits of bytes
+    return {split ? ActivationFormat::Kind::kSplitHalves : ActivationFormat::Kind::kHalves, group};
+  }
 };
 
 Result<WeightKind> kind_of(const Weight& weight);

@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <vector>
 
+#include "backends/cuda/emulator/matrix_sum.h"
 #include "backends/fibre_context.h"
 
 namespace ft::cuda {
@@ -233,10 +234,10 @@ void load_right_turned(std::uint32_t (&b)[4], const std::uint16_t* at, int strid
 void mma_halves(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1) {
   const int lane = static_cast<int>(threadIdx.x & 31), quad = lane >> 2, t = lane & 3;
   const std::uint32_t b[2] = {b0, b1};
-  static float left[kMaxThreads / 32][16][16], right[kMaxThreads / 32][8][16];
+  static HalfTerm left[kMaxThreads / 32][16][16], right[kMaxThreads / 32][8][16];
   const unsigned warp = threadIdx.x / 32;
   const auto half_at = [](std::uint32_t pair, int i) {
-    return format::f16_to_float(static_cast<std::uint16_t>(pair >> (16 * i)));
+    return half_term(static_cast<std::uint16_t>(pair >> (16 * i)));
   };
   for (int i = 0; i < 4; ++i) {
     for (int j = 0; j < 2; ++j) left[warp][quad + i % 2 * 8][2 * t + i / 2 * 8 + j] = half_at(a[i], j);
@@ -245,9 +246,8 @@ void mma_halves(float (&c)[4], const std::uint32_t (&a)[4], std::uint32_t b0, st
     for (int j = 0; j < 2; ++j) right[warp][quad][2 * t + i * 8 + j] = half_at(b[i], j);
   }
   exchange(0, 0);
-  for (int i = 0; i < 4; ++i) {
-    for (int k = 0; k < 16; ++k) c[i] += left[warp][quad + i / 2 * 8][k] * right[warp][2 * t + i % 2][k];
-  }
+  for (int i = 0; i < 4; ++i)
+    c[i] = matrix_sum(c[i], left[warp][quad + i / 2 * 8], right[warp][2 * t + i % 2]);
   exchange(0, 0);
 }
 

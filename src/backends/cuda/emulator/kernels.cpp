@@ -10,6 +10,7 @@
 #include "backends/cuda/kernels/draft.cu"
 #include "backends/cuda/kernels/experts.cu"
 #include "backends/cuda/kernels/gemm.cu"
+#include "backends/cuda/kernels/half.cu"
 #include "backends/cuda/kernels/linear.cu"
 #include "backends/cuda/kernels/mixture.cu"
 #include "backends/cuda/kernels/norm.cu"

@@ -7,6 +7,7 @@
 // warps may make the codes themselves, which saves a launch. The bits equal linear_codes'.
 #pragma once
 
+#include "backends/cuda/kernels/half.cuh"
 #include "backends/cuda/kernels/hopper.cuh"
 #include "backends/cuda/kernels/product.cuh"
 #include "backends/cuda/kernels/quantise.cuh"
@@ -67,10 +68,11 @@ template <class Weights, int Columns>
 FT_DEVICE void fetch_rows(const StreamArgs& p, const Ring& ring, const StreamLayout& at) {
   const int k = p.linear.groups * Weights::kGroup, scales = k * Weights::kScaleLines;
   order_copies();
-  barrier_expect(ring.ready, (p.linear.rows + Columns * Weights::kScaleLines) * k);
+  const int row = k * Weights::kInputBytes;
+  barrier_expect(ring.ready, p.linear.rows * row + Columns * Weights::kScaleLines * k);
   for (int r = 0; r < p.linear.rows; r++)
-    bulk_copy(ring.base + at.x + r * stream_row_bytes(k, Weights::kGroup), p.linear.codes + (long long)r * k,
-              k, ring.ready);
+    bulk_copy(ring.base + at.x + r * stream_row_bytes(k, Weights::kGroup, Weights::kInputBytes),
+              p.linear.codes + (long long)r * row, row, ring.ready);
   for (int n = 0; n < Columns; n++)
     bulk_copy(ring.base + at.scales + n * scales, (const u8*)p.linear.scales + (long long)n * scales, scales,
               ring.ready);
@@ -113,7 +115,7 @@ FT_DEVICE void make_rows(const StreamArgs& p, const StreamLayout& at, u8* memory
       if (normed) FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * weight[j];
       const Codes<16> codes = make_codes<16>(kGroup, v);
       if (!Even && i >= k) continue;
-      *(uint4*)(memory + at.x + r * stream_row_bytes(k, kGroup) + i) =
+      *(uint4*)(memory + at.x + r * stream_row_bytes(k, kGroup, 1) + i) =
           make_uint4(codes.words[0], codes.words[1], codes.words[2], codes.words[3]);
       float* to = (float*)(memory + at.scales) + i / kGroup * kScaleFloats + r * 2;
       if (i % kGroup == 0) to[0] = codes.scale, to[1] = codes.scale * (float)codes.total;
@@ -128,7 +130,7 @@ struct alignas(4 * Count) Values {
   float of[Count];
 };
 
-template <int Rows>
+template <class Weights, int Rows>
 FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums, int first, int last) {
   using Own = Shape<Rows>;
   constexpr int kColumns = Own::kColumns, kValues = Own::kValues;
@@ -159,6 +161,7 @@ FT_DEVICE void add_slices(const StreamArgs& p, const Ring& ring, const u8* sums,
       }
       FT_UNROLL for (int j = 0; j < kValues; j++) {
         if (!live(n, j)) continue;
+        if constexpr (Weights::kInputBytes == 2) total.of[j] = total.of[j] * kWholeHalfSum;
         const float value = p.linear.residual.data != nullptr ? before[n][j] + total.of[j] : total.of[j];
         p.linear.out.data[(long long)row_of(n, j) * p.linear.out.stride + output_of(j)] = value;
       }
@@ -297,6 +300,30 @@ FT_DEVICE void add_lane_record(const u8* scales_at, const LaneRecord<Weights>& r
   }
 }
 
+// ---- rows of halves ----
+
+/// acc += one group of up to eight rows. `a`: the record's steps; `x`: the lane's halves of its row.
+template <int Rows, class Weights>
+FT_DEVICE void add_half_record(const u8* pairs_at, const u32 (&a)[4][4], const u8* x, const u8* scales,
+                               float (&acc)[Shape<Rows>::kValues]) {
+  const uint4 first = ((const uint4*)x)[0], second = ((const uint4*)x)[1];
+  float dot[4] = {0, 0, 0, 0};
+  mma_halves(dot, a[0], first.x, first.y), mma_halves(dot, a[1], first.z, first.w);
+  mma_halves(dot, a[2], second.x, second.y), mma_halves(dot, a[3], second.z, second.w);
+  const LaneScales<Weights::kScaleType, (Rows >= 4 ? 2 : 1)> w(pairs_at);
+  if constexpr (Rows >= 8) {
+    const float4 s = *(const float4*)scales;
+    FT_UNROLL for (int j = 0; j < 4; j++) acc[j] =
+        fma_(w.bias[j / 2], j % 2 == 0 ? s.y : s.w, fma_(dot[j], w.scale[j / 2], acc[j]));
+  } else if constexpr (Rows == 4) {
+    const float sum = ((const float*)scales)[1];
+    FT_UNROLL for (int j = 0; j < 2; j++) acc[j] = fma_(w.bias[j], sum, fma_(dot[2 * j], w.scale[j], acc[j]));
+  } else {
+    const float one = (lane_of() & 2) != 0 ? dot[2] : dot[0];
+    acc[0] = fma_(w.bias[0], ((const float*)scales)[1], fma_(one, w.scale[0], acc[0]));
+  }
+}
+
 /// The groups of a warp's slice: as many in each if `Even`.
 template <bool Even>
 struct SliceGroups {
@@ -320,13 +347,15 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const StreamLayout
   using Own = Shape<Rows>;
   constexpr int kColumns = Own::kColumns, kValues = Own::kValues, kGroup = Weights::kGroup;
   constexpr int kRecord = Weights::kRecord, kQuadScales = 2 * Weights::kPairBytes;
+  constexpr int kBytes = kGroup * Weights::kInputBytes;  // of a row's group
   const int lane = lane_of(), warp = warp_of(), quad = lane >> 2, t = lane & 3, k = p.linear.groups * kGroup,
             chunk = chunk_of<Chunk>(p);
   const SliceGroups<Even> own(groups, warp);
   const u8 *x[kColumns], *scales[kColumns];
   FT_UNROLL for (int n = 0; n < kColumns; n++) {  // rows beyond the last read it: columns are independent
     const int row = min_(8 * n + Own::row_of_column(quad), p.linear.rows - 1);
-    x[n] = memory + at.x + row * stream_row_bytes(k, kGroup) + own.begin * kGroup + t * (kGroup / 4);
+    x[n] = memory + at.x + row * stream_row_bytes(k, kGroup, Weights::kInputBytes) + own.begin * kBytes +
+           t * (kBytes / 4);
     scales[n] = memory + at.scales + n * k * Weights::kScaleLines + own.begin * 64 + Own::row(t, 0) * 8;
   }
   const int scales_at = Weights::kCodes + quad * kQuadScales + (Rows == 2 ? t / 2 * (kQuadScales / 2) : 0);
@@ -347,6 +376,13 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const StreamLayout
           FT_UNROLL for (int n = 0; n < kColumns; n++) {
             add_record<Rows>(stage + g * kRecord + scales_at, low, high, x[n] + (first + g) * 64,
                              scales[n] + (first + g) * 64, acc[n]);
+          }
+        } else if constexpr (Weights::kInputBytes == 2) {
+          u32 a[4][4];
+          half_operands(*(const uint4*)(stage + g * kRecord + lane * 16), a);
+          FT_UNROLL for (int n = 0; n < kColumns; n++) {
+            add_half_record<Rows, Weights>(stage + g * kRecord + scales_at, a, x[n] + (first + g) * kBytes,
+                                           scales[n] + (first + g) * 64, acc[n]);
           }
         } else {
           const LaneRecord<Weights> record(stage + g * kRecord, lane);
@@ -389,7 +425,8 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   const int first = (int)((long long)p.linear.tiles * block / blocks);
   const int last = (int)((long long)p.linear.tiles * (block + 1) / blocks),
             groups = Even ? p.linear.groups / kSplitK : p.linear.groups;
-  const StreamLayout at = stream_layout(p, Columns, chunk_of<Chunk>(p), Weights::kGroup, Weights::kRecord);
+  const StreamLayout at =
+      stream_layout(p, Columns, chunk_of<Chunk>(p), Weights::kGroup, Weights::kRecord, Weights::kInputBytes);
   Ring ring;
   ring.base = shared_address(memory), ring.full = ring.base + at.barriers;
   ring.empty = ring.full + 8 * p.stages, ring.part = ring.empty + 8 * p.stages;
@@ -417,15 +454,17 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   }
   if (warp == 9) release_next();
   wait_for_rows();
-  if (Columns == 1 && p.producer.kind != kFromCodes && warp < 8) {
-    make_rows<Weights, Even>(p, at, memory);
-    if (threadIdx.x == 0) barrier_arrive(ring.ready);
+  if constexpr (Weights::kInputBytes == 1) {
+    if (Columns == 1 && p.producer.kind != kFromCodes && warp < 8) {
+      make_rows<Weights, Even>(p, at, memory);
+      if (threadIdx.x == 0) barrier_arrive(ring.ready);
+    }
   }
   if (warp == 9) {
     if (lane == 0 && (Columns > 1 || p.producer.kind == kFromCodes))
       fetch_rows<Weights, Columns>(p, ring, at);
     sync_warp();
-    return add_slices<Rows>(p, ring, memory + at.sums, first, last);
+    return add_slices<Weights, Rows>(p, ring, memory + at.sums, first, last);
   }
   consume<Weights, Rows, Chunk, Even>(p, ring, at, memory, last - first, groups);
 }

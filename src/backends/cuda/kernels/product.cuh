@@ -6,6 +6,8 @@
 
 namespace ft::cuda {
 
+constexpr float kWholeHalfSum = 67108864.0f;  // 2^26: makes a product with rows of halves whole (half.cuh)
+
 /// Weights of the linears that are made for Hopper.
 template <int Bits, int Group, int Scales>
 struct StreamedWeights {
@@ -14,6 +16,13 @@ struct StreamedWeights {
   static constexpr int kPairBytes = scale_pair_bytes(Scales);
   static constexpr bool kIsStreamed = Bits == 4 && Group == kStreamedGroup && Scales == kBf16Scales;
   static constexpr int kScaleLines = kStreamedGroup / Group;  // times k: bytes of the scales of eight rows
+  static constexpr int kInputBytes = 1;
+};
+/// The same with rows of halves: groups of 64 (half.cuh).
+template <int Scales>
+struct HalfWeights : StreamedWeights<4, kStreamedGroup, Scales> {
+  static constexpr bool kIsStreamed = false;
+  static constexpr int kInputBytes = 2;
 };
 
 /// Two steps' words: their low halves are one left operand, their high halves the next.
@@ -67,7 +76,7 @@ FT_DEVICE void add_group(float (&acc)[4], const int (&dot)[4], const float (&sca
 /// A record of affine codes in a lane, and its product with a group of rows.
 template <int Bits, int Group, int Scales>
 struct AffineRecord {
-  static constexpr int kGroup = Group, kSteps = Group / 32, kAhead = 1;
+  static constexpr int kGroup = Group, kSteps = Group / 32, kAhead = 1, kInputBytes = 1;
   u32 a[kSteps][4];
   float scale[2], bias[2];
 
@@ -93,7 +102,7 @@ struct AffineRecord {
 /// The same of groups of 16, which are half a step.
 template <int Bits, int Scales>
 struct AffineRecord<Bits, kShortestGroup, Scales> {
-  static constexpr int kGroup = kShortestGroup, kAhead = 4;
+  static constexpr int kGroup = kShortestGroup, kAhead = 4, kInputBytes = 1;
   static constexpr int kCodes = record_codes(Bits, kGroup), kBytes = record_bytes(Bits, kGroup, Scales);
   u32 a[2];
   float scale[2], bias[2];
@@ -115,7 +124,7 @@ struct AffineRecord<Bits, kShortestGroup, Scales> {
 /// The same of e2m1 codes: sums are doubled until they are whole. Positive and negative codes are products of
 /// their own, since what a code does not name is 0.
 struct SmallFloatRecord {
-  static constexpr int kGroup = kSmallFloatGroup, kAhead = 4;
+  static constexpr int kGroup = kSmallFloatGroup, kAhead = 4, kInputBytes = 1;
   uint2 words;
   u32 scales;
 

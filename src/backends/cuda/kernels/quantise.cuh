@@ -1,6 +1,14 @@
-// 8-bit codes of activations: a group's scale is max / 127, a code the nearest integer (ties to even) of
-// x * (127 / max), the sum scale * sum of codes. A thread has 4 or 16 neighbours, group / 4 or group / 16
+// Rows as a product of packed weights reads them. A thread has 4 or 16 neighbours, group / 4 or group / 16
 // neighbouring threads a group. Every thread of the warp must call it; `live` says whether the values count.
+//
+// 8-bit codes: a group's scale is max / 127, a code the nearest integer (ties to even) of x * (127 / max),
+// the sum scale * sum of codes.
+//
+// Halves: x / 4 rounded to float16, x / 64 where the record of the weights has the code in the high four bits
+// of a byte (the operand made of those bits is 16 times too large); beyond +-65,504 the largest half. The sum
+// is that of the rounded numbers, times 2^-26, added as a binary tree. So a product with weights as subnormal
+// halves (kernels/half.cuh) is 2^-26 of the whole. Four inputs lie in the order 0, 2, 1, 3; in groups of 64
+// and 128 each sixteen inputs are four such quads in the order 0, 2, 1, 3.
 #pragma once
 
 #include "backends/cuda/kernels/device.cuh"
@@ -34,8 +42,52 @@ FT_DEVICE Codes<N> make_codes(int group, const float (&v)[N]) {
   return codes;
 }
 
+/// Where quad `quad` of sixteen inputs lies; whether its codes are high four bits, in rows that say so.
+FT_DEVICE int half_place(int group, int quad) { return group < 64 || quad % 3 == 0 ? quad : 3 - quad; }
+FT_DEVICE bool is_high(int group, int quad) { return group < 64 ? quad % 2 == 1 : quad >= 2; }
+
+/// Four neighbours as halves, in their order; returns their sum.
+FT_DEVICE float make_half_quad(const float* v, bool high, u32 (&words)[2]) {
+  constexpr float kMost = 65504.0f;
+  const float factor = high ? 0.015625f : 0.25f, back = high ? 0x1p-20f : 0x1p-24f;
+  u16 half[4];
+  float rounded[4];
+  FT_UNROLL for (int j = 0; j < 4; j++) {
+    const float scaled = v[j] * factor;
+    half[j] = float_to_half(scaled > kMost ? kMost : scaled < -kMost ? -kMost : scaled);
+    rounded[j] = half_to_float(half[j]) * back;
+  }
+  words[0] = (u32)half[0] | (u32)half[2] << 16, words[1] = (u32)half[1] | (u32)half[3] << 16;
+  return (rounded[0] + rounded[1]) + (rounded[2] + rounded[3]);
+}
+
+template <int N>
+FT_DEVICE void store_halves(const QuantisedRowsOut& out, int row, int at, const float (&v)[N], bool live) {
+  const int group = out.group, first = at % 16 / 4;
+  float sums[N / 4];
+  u32 words[N / 4][2];
+  FT_UNROLL for (int i = 0; i < N / 4; i++) {
+    const bool high = out.form == kSplitHalfRows && is_high(group, first + i);
+    sums[i] = make_half_quad(v + 4 * i, high, words[i]);
+  }
+  float sum = sums[0];
+  if constexpr (N == 16) sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+  FT_LOOP for (int distance = 1; distance < group / N; distance *= 2) sum = sum + shuffle_xor(sum, distance);
+  if (!live) return;
+  u32* const to = (u32*)out.codes + ((long long)row * out.k + at / 16 * 16) / 2;
+  FT_UNROLL for (int i = 0; i < N / 4; i++) {
+    const int place = half_place(group, first + i);
+    to[2 * place] = words[i][0], to[2 * place + 1] = words[i][1];
+  }
+  if (at % group != 0) return;
+  float* const scales =
+      out.scales + ((long long)(row / 8) * (out.k / group) + at / group) * kScaleFloats + row % 8 * 2;
+  scales[0] = 0, scales[1] = sum;
+}
+
 template <int N>
 FT_DEVICE void store_codes(const QuantisedRowsOut& out, int row, int at, const float (&v)[N], bool live) {
+  if (out.form != kCodeRows) return store_halves<N>(out, row, at, v, live);
   const Codes<N> codes = make_codes<N>(out.group, v);
   if (!live) return;
   u32* to_codes = (u32*)(out.codes + (long long)row * out.k + at);

@@ -32,15 +32,17 @@ constexpr int kStreamThreads = 320, kStreamSums = 2;  // buffers of partial sums
 struct StreamLayout {
   int x, scales, sums, barriers, bytes;
 };
-/// The padding puts neighbouring rows into different banks.
-FT_ON_BOTH int stream_row_bytes(int k, int group) {
+/// The padding puts neighbouring rows into different banks. `input`: bytes of a code or a half.
+FT_ON_BOTH int stream_row_bytes(int k, int group, int input) {
+  if (input == 2) return 2 * k + 16;
   return group == kStreamedGroup ? k + 64 : (k + 127) / 128 * 128 + group;
 }
-FT_ON_BOTH StreamLayout stream_layout(const StreamArgs& p, int columns, int chunk, int group, int record) {
+FT_ON_BOTH StreamLayout stream_layout(const StreamArgs& p, int columns, int chunk, int group, int record,
+                                      int input) {
   StreamLayout at{};
   const int k = p.linear.groups * group;
   at.x = p.stages * chunk * kSplitK * record;
-  at.scales = at.x + p.linear.rows * stream_row_bytes(k, group);
+  at.scales = at.x + p.linear.rows * stream_row_bytes(k, group, input);
   at.sums = at.scales + columns * (group == kStreamedGroup ? k : p.linear.groups * kGroupScaleBytes);
   at.barriers = at.sums + kStreamSums * kSplitK * kWarpSumBytes * columns;
   at.bytes = at.barriers + kBarrierBytes * (2 * p.stages + 2 * kStreamSums + 1);
@@ -99,6 +101,23 @@ FT_ON_BOTH AsyncLayout async_layout(int rows, int group, int record) {
   AsyncLayout at{};
   at.scales = rows * group, at.records = rows * swizzled_bytes(group);
   at.stage = at.records + kAsyncTiles * record, at.sums = kAsyncThreads * rows * 4;
+  at.stages = (room - at.sums) / at.stage < most ? (room - at.sums) / at.stage : most;
+  at.full = at.sums + at.stages * at.stage, at.empty = at.full + kBarrierBytes * at.stages;
+  at.bytes = at.empty + kBarrierBytes * at.stages;
+  return at;
+}
+
+// ---- sm90_half.cu: the same with halves and sums of rows ----
+
+constexpr int kAsyncHalfRows = 64;  // in a block
+/// Bytes of one row and group: halves and a sum.
+FT_ON_BOTH int swizzled_half_bytes(int group) { return 2 * group + 4; }
+FT_ON_BOTH AsyncLayout async_half_layout(int record) {
+  const int room = 226 << 10, most = 8;
+  AsyncLayout at{};
+  at.scales = kAsyncHalfRows * 2 * kStreamedGroup;
+  at.records = kAsyncHalfRows * swizzled_half_bytes(kStreamedGroup);
+  at.stage = at.records + kAsyncTiles * record, at.sums = kAsyncThreads * kAsyncHalfRows * 4;
   at.stages = (room - at.sums) / at.stage < most ? (room - at.sums) / at.stage : most;
   at.full = at.sums + at.stages * at.stage, at.empty = at.full + kBarrierBytes * at.stages;
   at.bytes = at.empty + kBarrierBytes * at.stages;

@@ -94,12 +94,24 @@ struct AsyncItems {
   FT_DEVICE_MEMBER int tile(int item) const { return item / rows * kAsyncTiles; }
 };
 
+/// The barriers of the stages: four warps copy, eight multiply.
+template <class Places>
+FT_DEVICE void make_stage_barriers(u32 base) {
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < Places::kStages; i++) {
+      barrier_init(base + Places::kFull + 8 * i, 4);
+      barrier_init(base + Places::kEmpty + 8 * i, kAsyncThreads / 32);
+    }
+    publish_barriers();
+  }
+  sync_block();
+}
+
 /// Four warps fill the stages. Lanes 0 to 3 of each copy the records of one tile, lane 4 of the first copies
 /// the rows. Past the last tile, the last one is copied again. One extra stage at the end feeds products that
 /// are discarded.
-template <class Weights, int Rows>
+template <class Weights, class Places>
 FT_DEVICE void copy_stages(const AsyncGemmArgs& p, const AsyncItems& items, u32 base, int part) {
-  using Places = AsyncPlaces<Weights, Rows>;
   constexpr int kRecord = Weights::kRecord;
   const int groups = p.linear.groups, lane = lane_of(), place = 4 * part + lane;
   const bool rows = lane == 4, copies = lane < 4 || (rows && part == 0);
@@ -225,7 +237,8 @@ FT_DEVICE void add_slice(int slice, float (&acc)[kAsyncWarpTiles][Rows / 2], flo
   }
 }
 
-template <int Rows>
+/// `Halves`: the sums are those of rows of halves.
+template <int Rows, bool Halves = false>
 FT_DEVICE void store_sums(const LinearArgs& p, int tile, int row0, float (&acc)[kAsyncWarpTiles][Rows / 2],
                           const float4* totals) {
   const int lane = lane_of(), quad = lane >> 2, t = lane & 3;
@@ -238,6 +251,7 @@ FT_DEVICE void store_sums(const LinearArgs& p, int tile, int row0, float (&acc)[
         const int output = (tile + 4 * m) * kTileOutputs + quad + i / 2 * 8;
         if (row >= p.rows || output >= p.outputs) continue;
         float value = total[i] + acc[m][4 * n + i];
+        if constexpr (Halves) value = value * kWholeHalfSum;
         if (p.residual.data != nullptr)
           value = p.residual.data[(long long)row * p.residual.stride + output] + value;
         p.out.data[(long long)row * p.out.stride + output] = value;
@@ -323,19 +337,12 @@ FT_DEVICE void async_gemm(const AsyncGemmArgs& p, u8* memory) {
   AsyncItems items;
   items.rows = (p.linear.rows + Rows - 1) / Rows;
   items.count = items.rows * ((p.linear.tiles + kAsyncTiles - 1) / kAsyncTiles);
-  if (threadIdx.x == 0) {
-    for (int i = 0; i < Places::kStages; i++) {
-      barrier_init(base + Places::kFull + 8 * i, 4);
-      barrier_init(base + Places::kEmpty + 8 * i, kAsyncThreads / 32);
-    }
-    publish_barriers();
-  }
-  sync_block();
+  make_stage_barriers<Places>(base);
   begin_kernel();
   if (warp_of() >= kAsyncThreads / 32) {
     give_registers();
     order_copies();
-    copy_stages<Weights, Rows>(p, items, base, warp_of() - kAsyncThreads / 32);
+    copy_stages<Weights, Places>(p, items, base, warp_of() - kAsyncThreads / 32);
   } else {
     take_registers();
     multiply<Weights, Rows>(p.linear, items, memory);
