@@ -25,6 +25,7 @@ struct BatchSlot {
   int fixed = -1;           // depth that the request asked for; -1: it is chosen
   double context = 0;       // in units of 1024 positions
   bool hopeful = false;     // its last probe was right
+  bool first = false;       // of its request's rounds: a drafter has nothing to catch up
 };
 
 /// The plan of a batch.

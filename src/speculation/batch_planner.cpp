@@ -45,36 +45,41 @@ double BatchPlanner::probe_steps(const CostModel& costs, std::size_t probes, dou
 }
 
 void BatchPlanner::plan_probes(const CostModel& costs) {
-  std::size_t idle = 0, hopeful = 0, drafting = 0;
+  std::size_t idle = 0, hopeful = 0, drafting = 0, first = 0;
+  double expected = 0;  // right drafts of requests that begin
   const Drafter* drafter = nullptr;
   for (std::size_t i = 0; i < slots_.size(); ++i) {
     if (depths_[i] > 0) ++drafting;
     if (!idles(i)) continue;
     ++idle;
     if (slots_[i].hopeful) ++hopeful;
+    if (slots_[i].first) ++first, expected += slots_[i].any.reached[0];
     drafter = slots_[i].any.drafter;
   }
   ++idle_;
-  if (idle == 0 || (idle_ < kIdle && hopeful == 0)) return;
+  const bool together = 4 * first >= slots_.size();  // a few would pay for a GPU's next tile of rows alone
+  if (idle == 0 || (idle_ < kIdle && hopeful == 0 && !together)) return;
   double& known = plan_.steps_of[static_cast<std::size_t>(drafter->number())];
   const double passes = std::max(0.0, costs.draft_steps(*drafter, 1) - known);
-  std::size_t probes = idle;
-  double steps = probe_steps(costs, idle, passes);
-  if (drafting == 0 && hopeful == 0) {
+  const bool beginning = hopeful == 0 && idle_ < kIdle;
+  std::size_t probes = beginning ? first : idle;
+  double steps = probe_steps(costs, probes, passes);
+  if (drafting == 0 && hopeful == 0 && !beginning) {
     constexpr double kNearlyAll = 0.6;  // a GPU's next tile of rows costs the same for one row as for eight
     const std::size_t few = std::max<std::size_t>(1, idle / 4);
     if (const double less = probe_steps(costs, few, passes); less < kNearlyAll * steps)
       probes = few, steps = less;
   }
   // Drafts after right ones are expected to be as right, so that a round of them may cost little or gain.
-  const double right = hopeful > 0 ? static_cast<double>(std::min(hopeful, probed_)) / probed_ : 0;
-  const double gain = right * static_cast<double>(probes) / static_cast<double>(slots_.size());
-  if (steps / plan_.steps - gain > account_) return;
+  const double right =
+      hopeful > 0 ? static_cast<double>(std::min(hopeful, probed_)) / static_cast<double>(probed_) : 0;
+  const double gain = beginning ? expected : right * static_cast<double>(probes);
+  if (steps / plan_.steps - gain / static_cast<double>(slots_.size()) > account_) return;
   idle_ = 0, probed_ = probes;
   known += passes, plan_.draft_steps += passes;
   for (std::size_t seen = 0; seen < slots_.size() && probes > 0; ++seen) {
     const std::size_t i = next_++ % slots_.size();
-    if (!idles(i)) continue;
+    if (!idles(i) || (beginning && !slots_[i].first)) continue;
     probing_[i] = 1;
     --probes;
   }

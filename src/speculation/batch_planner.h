@@ -3,8 +3,9 @@
 // rounds over plain ones, and pays their losses. While it is empty the batch decodes plainly.
 // While no slot drafts, a quarter of the slots try a draft now and then, all in one round, because they share
 // its pass. All slots try one if that costs little more, if one of the last tries was right, or while other
-// slots draft. Now and then a round goes as deep as it would if drafts cost half, so that costs of a bad
-// moment are measured again.
+// slots draft. Requests that begin together try one in their first round, when a drafter has nothing to catch
+// up. Now and then a round goes as deep as it would if drafts cost half, so that costs of a bad moment are
+// measured again.
 // Costs are learnt by the size of rounds and acceptance by each slot, so wrong drafts of one text say nothing
 // about another one.
 #pragma once

@@ -87,7 +87,7 @@ BatchSlot DepthPolicy::prospects(const CostModel& costs, std::span<const Offer> 
   RoundSoFar passing = plain;
   passing.steps_of.fill(std::numeric_limits<double>::max());
   BatchSlot slot;
-  slot.fixed = fixed_, slot.context = plain.context, slot.hopeful = follow_;
+  slot.fixed = fixed_, slot.context = plain.context, slot.hopeful = follow_, slot.first = round_ == 0;
   double any_pace = 0, free_pace = 0;
   for (const Offer& offer : offers) {
     const int max_depth = std::min({offer.max_tokens, allowed, kMaxDraftTokens});

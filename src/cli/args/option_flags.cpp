@@ -174,7 +174,7 @@ void add_model_flags(FlagSet& flags, ModelOptions& model, bool with_context) {
   flags.add(
       "gguf-scales", "BITS", reads_scale_bits(model.gguf_scale_bits),
       "Scales of the K types of a GGUF file: 32 bits (default) decode to the file's values; 16 bits take "
-      "less memory and decode faster, but move each scale by up to 0.05%");
+      "less memory on a GPU and decode faster there, but move each scale by up to 0.05%");
   add_backend_flags(flags, model);
   flags
       .add("packed-weights", "DIR", reads_text(model.packed_cache),

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
@@ -246,6 +247,12 @@ void place_scales(const Packed& packed, const Rows& rows, int first, int last, s
   }
 }
 
+/// Whether a finite number is exactly a float16. Most are not, by their last bits.
+bool fits_half(float value) {
+  const bool short_mantissa = (std::bit_cast<std::uint32_t>(value) & 0x1FFFU) == 0;
+  return short_mantissa && format::f16_to_float(format::float_to_f16(value)) == value;
+}
+
 /// Writes a float16 and integers of 8 bits whose products are `values`. The source says that they exist. Of
 /// values that are no numbers, the factor is none either, and all products are none.
 void split_factor(const float* values, int count, std::byte* factor, std::byte* integers, int step) {
@@ -260,7 +267,7 @@ void split_factor(const float* values, int count, std::byte* factor, std::byte* 
   int found[kFactorGroups] = {};
   const auto fits = [&](int largest) {
     const float one = top / static_cast<float>(largest == 128 ? -128 : largest);
-    if (format::f16_to_float(format::float_to_f16(one)) != one) return false;
+    if (!fits_half(one)) return false;
     const float inverse = 1 / one;
     bool all = true;
     for (int i = 0; i < count; ++i) {
