@@ -34,14 +34,15 @@ std::string encode_base64(std::string_view bytes) {
 
 Result<std::string> decode_base64(std::string_view text) {
   static const std::array<std::int8_t, 256> kValues = digit_values();
-  while (text.ends_with('=')) text.remove_suffix(1);
+  constexpr std::string_view kBlank = " \t\r\n\f";  // of wrapped text, as `base64` and mail write it
+  text = text.substr(0, text.find_last_not_of(std::string(kBlank) + "=") + 1);
   std::string bytes;
   bytes.reserve(text.size() / 4 * 3 + 3);
   std::uint32_t group = 0;
   int bits = 0;
   for (const char c : text) {
     const std::int32_t value{kValues[static_cast<unsigned char>(c)]};
-    if (value < 0 && (c == '\n' || c == '\r')) continue;
+    if (value < 0 && kBlank.find(c) != std::string_view::npos) continue;
     if (value < 0) return Error{Code::kInvalid, "is not base64; encode the file's bytes"};
     group = group << 6 | static_cast<std::uint32_t>(value), bits += 6;
     if (bits < 8) continue;

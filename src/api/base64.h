@@ -9,7 +9,7 @@
 namespace ft::api {
 
 std::string encode_base64(std::string_view bytes);
-/// With or without padding; line breaks do not count. kInvalid for anything else.
+/// With or without padding; blanks and line breaks do not count. kInvalid for anything else.
 Result<std::string> decode_base64(std::string_view text);
 
 }  // namespace ft::api

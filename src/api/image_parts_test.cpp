@@ -36,6 +36,7 @@ TEST(Base64, IsDecodedWithAndWithoutPadding) {
     EXPECT_EQ(*decode_base64(text), bytes);
   }
   EXPECT_EQ(*decode_base64("YW\nJj"), "abc");
+  EXPECT_EQ(*decode_base64(" YWI=\r\n"), "ab") << "as `base64` writes it";
   EXPECT_EQ(*decode_base64("-_-_"), *decode_base64("+/+/")) << "the alphabet of URLs";
   EXPECT_FALSE(decode_base64("a!bc").ok());
   EXPECT_FALSE(decode_base64("abcde").ok());

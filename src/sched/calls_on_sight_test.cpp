@@ -1,6 +1,7 @@
 // Calls of an answer that may do without: whatever a model writes before one, and however it spells the
 // beginning, a finished call has an offered name and arguments that its schema allows; text stays free.
 #include <algorithm>
+#include <fmt/format.h>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -244,6 +245,57 @@ TEST_F(EngineWithTools, DraftsChangeNoTokenOfCallsOnSight) {
     }
   }
   EXPECT_GT(called, 3);
+}
+
+/// The work of one answer with a call on sight, and of the same tokens as a free text and a required call.
+struct CallCost {
+  int answers = 0;
+  std::int64_t tokens = 0, sight_rounds = 0, apart_rounds = 0, sight_drafted = 0, apart_drafted = 0;
+};
+
+TEST_F(EngineWithTools, ACallOnSightTakesAtMostOneRoundMoreThanARequiredOne) {
+  GrammarCompiler compiler(*tokenizer_, {8180, 8178});
+  ToolCallRules rules;
+  rules.tools_json = kOffered, rules.format = &kQwen35Format, rules.on_sight = true;
+  const auto watching = *compiler.tool_calls(rules);
+  rules.on_sight = false, rules.required = true;
+  const auto required = *compiler.tool_calls(rules);
+  const std::int32_t tag = *tokenizer_->id_of("<tool_call>");
+  CallCost cost;
+  for (const DrafterKind kind : {DrafterKind::kMtp, DrafterKind::kLookup}) {
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+      const auto asked = [&](std::shared_ptr<const Grammar> grammar, std::span<const std::int32_t> written,
+                             int max_tokens) {
+        RequestFields request = fields("Describe a pet.", kind, max_tokens);
+        request.prompt.insert(request.prompt.end(), written.begin(), written.end());
+        request.tools = kOffered, request.grammar = std::move(grammar);
+        request.slot.depth = 3, request.slot.bias = {{tag, seed % 2 == 0 ? 9.0F : 100.0F}};
+        request.slot.sampler.temperature = 1, request.slot.sampler.seed = seed;
+        return answer(std::move(request));
+      };
+      const Collected whole = asked(watching, {}, 90);
+      const auto call = std::ranges::find(whole.tokens, tag);
+      if (call == whole.tokens.end()) continue;
+      const std::vector<std::int32_t> text(whole.tokens.begin(), call), after(call, whole.tokens.end());
+      const Collected second = asked(required, text, 90 - static_cast<int>(text.size()));
+      ASSERT_EQ(second.tokens, after) << "seed " << seed;
+      Collected first;
+      if (!text.empty()) first = asked(nullptr, {}, static_cast<int>(text.size()));
+      ASSERT_EQ(first.tokens, text) << "seed " << seed;
+      const std::int64_t apart = first.report.speculation.rounds + second.report.speculation.rounds;
+      EXPECT_LE(whole.report.speculation.rounds, apart + 1) << "seed " << seed;
+      ++cost.answers, cost.tokens += static_cast<std::int64_t>(whole.tokens.size());
+      cost.sight_rounds += whole.report.speculation.rounds, cost.apart_rounds += apart;
+      cost.sight_drafted += whole.report.speculation.drafted;
+      cost.apart_drafted += first.report.speculation.drafted + second.report.speculation.drafted;
+    }
+  }
+  EXPECT_LE(cost.sight_rounds, cost.apart_rounds + cost.apart_rounds / 20);
+  EXPECT_LE(cost.sight_drafted, cost.apart_drafted + cost.apart_drafted / 20);
+  RecordProperty("tokens", std::to_string(cost.tokens));
+  RecordProperty("rounds", fmt::format("{} on sight, {} apart", cost.sight_rounds, cost.apart_rounds));
+  RecordProperty("drafts", fmt::format("{} on sight, {} apart", cost.sight_drafted, cost.apart_drafted));
+  EXPECT_GT(cost.answers, 15);
 }
 
 TEST_F(EngineWithTools, TextWithoutACallTakesTheRoundsOfAFreeAnswer) {

@@ -194,6 +194,36 @@ GrammarCompiler::Compiled GrammarCompiler::tool_calls(const ToolCallRules& rules
   if (rules.on_sight) return calls_on_sight(rules);
   begin_heavy_work(HeavyWork::kGrammar);
   FT_ASSIGN(const std::string source, tool_call_lark(rules, tokenizer_));
+  return compile_calls(source, rules);
+}
+
+/// The tools whose schemas do not compile, found by halves. Empty where that takes too many compilations, or
+/// where only all together are beyond the limits.
+std::vector<std::string> GrammarCompiler::unusable_tools(const ToolCallRules& rules) const {
+  constexpr int kMaxCompilations = 64;
+  std::vector<std::string> unusable;
+  std::vector<std::vector<std::string>> waiting = {callable_names(rules)};
+  for (int tried = 0; !waiting.empty(); ++tried) {
+    if (tried == kMaxCompilations) return {};
+    const std::vector<std::string> names = std::move(waiting.back());
+    waiting.pop_back();
+    ToolCallRules some = rules;
+    some.allowed = names;
+    const Result<std::string> source = tool_call_lark(some, tokenizer_);
+    if (!source.ok() || compile_calls(*source, rules).ok()) continue;  // not ok: none of them can be called
+    if (names.size() == 1) {
+      unusable.push_back(names.front());
+      continue;
+    }
+    const auto middle = names.begin() + static_cast<std::ptrdiff_t>(names.size() / 2);
+    waiting.emplace_back(names.begin(), middle);
+    waiting.emplace_back(middle, names.end());
+  }
+  return unusable;
+}
+
+GrammarCompiler::Compiled GrammarCompiler::compile_calls(const std::string& source,
+                                                         const ToolCallRules& rules) const {
   return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxLarkBytes, "the grammar of the tools",
                  rules.format->channels);
 }
@@ -203,17 +233,19 @@ GrammarCompiler::Compiled GrammarCompiler::calls_on_sight(const ToolCallRules& r
                                 rules.parallel, fmt::join(rules.allowed, "\n"), rules.tools_json);
   if (std::shared_ptr<const Grammar> kept = kept_->find(key)) return kept;
   begin_heavy_work(HeavyWork::kGrammar);
-  const auto compiled = [&](const std::string& source) {
-    return compile(FT_TEXT_GRAMMAR_LARK, source, kMaxLarkBytes, "the grammar of the tools",
-                   rules.format->channels);
-  };
   FT_ASSIGN(const std::string source, tool_call_lark(rules, tokenizer_));
-  Compiled grammar = compiled(source);
+  Compiled grammar = compile_calls(source, rules);
+  if (!grammar.ok()) {
+    ToolCallRules some = rules;
+    some.free_tools = unusable_tools(rules);
+    FT_ASSIGN(const std::string partly, tool_call_lark(some, tokenizer_));
+    if (!some.free_tools.empty()) grammar = compile_calls(partly, rules);
+  }
   if (!grammar.ok()) {  // all schemas together are beyond the limits
     ToolCallRules names = rules;
     names.any_arguments = true;
     FT_ASSIGN(const std::string free, tool_call_lark(names, tokenizer_));
-    grammar = compiled(free);
+    grammar = compile_calls(free, rules);
   }
   if (!grammar.ok()) return grammar;
   auto waiting = std::const_pointer_cast<Grammar>(*grammar);

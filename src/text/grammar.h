@@ -100,8 +100,9 @@ struct ToolCallRules {
   // is broken or too large leaves its tool's arguments free; a tool of which no call can be right is not
   // called.
   bool on_sight = false;
-  bool any_arguments = false;  // only the names are enforced
-  uint64_t owner = 0;          // grammars of one owner are kept for its next request; others cannot notice
+  bool any_arguments = false;           // only the names are enforced
+  std::vector<std::string> free_tools;  // on sight: those of which only the name is enforced
+  uint64_t owner = 0;  // grammars of one owner are kept for its next request; others cannot notice
 };
 
 class GrammarCompiler {
@@ -130,6 +131,8 @@ class GrammarCompiler {
 
   struct Kept;
   Compiled calls_on_sight(const ToolCallRules& rules) const;
+  Compiled compile_calls(const std::string& source, const ToolCallRules& rules) const;
+  std::vector<std::string> unusable_tools(const ToolCallRules& rules) const;
 
   const Tokenizer& tokenizer_;
   std::vector<int32_t> eos_;

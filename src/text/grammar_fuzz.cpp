@@ -51,6 +51,7 @@ ft::GrammarCompiler::Compiled tool_grammar(const ft::GrammarCompiler& compiler, 
                      std::string(source.substr(1)) + "}}]";
   rules.format = kFormats[choice / 2 % std::size(kFormats)];
   rules.required = choice / 8 % 2 == 0, rules.parallel = choice / 16 % 2 == 0;
+  rules.on_sight = choice / 32 % 2 == 0;
   return compiler.tool_calls(rules);
 }
 

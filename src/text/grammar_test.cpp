@@ -49,6 +49,28 @@ TEST(Grammar, ANumberBeyondAWholeBoundIsNotTheBound) {
   EXPECT_TRUE(accepts(*grammar, "0.5"));
 }
 
+TEST(Grammar, WholeNumbersOf64BitsAreWrittenToTheirLastDigit) {
+  for (const char* number : {"-9223372036854775808", "9223372036854775807", "12345678901234567890"}) {
+    for (const char* form : {R"({{"const": {}}})", R"({{"items": {{"enum": [1, {}]}}, "type": "array"}})"}) {
+      const auto grammar = schema(fmt::format(fmt::runtime(form), number));
+      const bool list = std::string_view(form).find("items") != std::string_view::npos;
+      EXPECT_TRUE(accepts(*grammar, list ? fmt::format("[{}]", number) : number)) << form << number;
+    }
+  }
+  EXPECT_FALSE(accepts(*schema(R"({"const": 12345678901234567890})"), "12345678901234567000"));
+  const auto lark = compiler().lark("start: %json {\"const\": -9223372036854775808}\n");
+  ASSERT_FALSE(lark.ok());
+  EXPECT_NE(lark.error().message.find("at or below"), std::string::npos) << lark.error().message;
+}
+
+TEST(Grammar, AStrictSchemaIsRefusedForAReferenceThatIsNotFollowed) {
+  constexpr const char* kDynamic = R"({"$dynamicAnchor": "n", "items": {"$dynamicRef": "#n"}})";
+  const auto strict = compiler().json_schema(kDynamic);
+  ASSERT_FALSE(strict.ok());
+  EXPECT_NE(strict.error().message.find("$dynamicRef"), std::string::npos);
+  EXPECT_TRUE(compiler().json_schema(kDynamic, SchemaRule::kLenient).ok());
+}
+
 TEST(Grammar, JsonObjectIsAnyObjectAndNothingElse) {
   const auto grammar = std::move(compiler().json_object()).value();
   EXPECT_TRUE(accepts(*grammar, R"({"a": [1, {"b": null}], "c": "\n"})"));

@@ -48,7 +48,7 @@ constexpr std::array<KindName, 7> kKindNames = {{{"null", kNulls},
                                                  {"object", kObjects}}};
 
 /// Keywords that constrain only one kind of value. They determine the kind of a schema without a type.
-constexpr std::array<KindName, 23> kKeywordKinds = {{{"properties", kObjects},
+constexpr std::array<KindName, 27> kKeywordKinds = {{{"properties", kObjects},
                                                      {"required", kObjects},
                                                      {"additionalProperties", kObjects},
                                                      {"patternProperties", kObjects},
@@ -70,9 +70,13 @@ constexpr std::array<KindName, 23> kKeywordKinds = {{{"properties", kObjects},
                                                      {"exclusiveMinimum", kWhole | kReals},
                                                      {"exclusiveMaximum", kWhole | kReals},
                                                      {"multipleOf", kWhole | kReals},
+                                                     {"unevaluatedItems", kArrays},
+                                                     {"dependentRequired", kObjects},
+                                                     {"dependentSchemas", kObjects},
+                                                     {"dependencies", kObjects},
                                                      {"unevaluatedProperties", kObjects}}};
-constexpr std::array kOtherKeywords = {"type",  "enum",  "const", "$ref",        "allOf",
-                                       "anyOf", "oneOf", "not",   "$dynamicRef", "if"};
+constexpr std::array kOtherKeywords = {"type",  "enum", "const",       "$ref",          "allOf", "anyOf",
+                                       "oneOf", "not",  "$dynamicRef", "$recursiveRef", "if"};
 
 /// A member of `schema`, or null.
 const Json* member(const Json& schema, const char* key) {

@@ -25,6 +25,12 @@ bool needs_rules(const SchemaShape& shape) {
   });
 }
 
+/// A number that the library would round or, as the lowest of 64 bits, cannot write.
+bool has_huge_number(const Json& value) {
+  if (value.is_number()) return std::abs(value.get<double>()) > kHugeBound;
+  return value.is_structured() && std::ranges::any_of(value, has_huge_number);
+}
+
 /// True if a schema in it may have conditions on names, which the library does not support.
 bool names_properties(const Json& schema) {
   if (!schema.is_structured()) return false;
@@ -39,7 +45,14 @@ Result<std::optional<std::string>> counted_schema_rule(const Json& schema, Schem
   const SchemaGraph graph = SchemaGraph::build(schema, false);
   bool needed = names_properties(schema);
   for (size_t id = 0; id < graph.size(); ++id) {
-    needed = needed || std::ranges::any_of(graph.node(static_cast<int>(id)).shapes, needs_rules);
+    const SchemaNode& node = graph.node(static_cast<int>(id));
+    needed = needed || std::ranges::any_of(node.shapes, needs_rules) ||
+             std::ranges::any_of(node.literals, has_huge_number);
+  }
+  for (const std::string& what : graph.broken()) {
+    const bool dynamic = what.find("cannot be followed") != std::string::npos;
+    if (dynamic && rule == SchemaRule::kStrict)
+      return Error{Code::kInvalid, fmt::format("the JSON schema cannot be used: {}", what)};
   }
   if (!needed || !graph.broken().empty() || !graph.lost().empty()) return std::optional<std::string>();
   SchemaLark rules(graph, kJsonNotation, prefix, lark);

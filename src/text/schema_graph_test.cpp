@@ -273,6 +273,34 @@ TEST(SchemaGraph, ListedNamesAreProperties) {
                    .empty());
 }
 
+TEST(SchemaGraph, LimitsWithoutANumberAllowNothing) {
+  const auto nothing = [](const std::string& schema) { return graph(schema.c_str()).allows_nothing(); };
+  for (const char* limits : {R"("minimum": 5, "maximum": 3)", R"("exclusiveMinimum": 3, "maximum": 3)",
+                             R"("multipleOf": 7, "minimum": 8, "maximum": 13)",
+                             R"("multipleOf": 7, "minimum": 7, "exclusiveMinimum": 7,
+           "exclusiveMaximum": 14)",
+                             R"("exclusiveMinimum": 0, "exclusiveMaximum": 5e-324)"}) {
+    for (const char* type : {"integer", "number"})
+      EXPECT_TRUE(nothing(fmt::format(R"({{"type": "{}", {}}})", type, limits))) << type << limits;
+  }
+  EXPECT_TRUE(nothing(R"({"type": "integer", "exclusiveMinimum": 3, "exclusiveMaximum": 4})"));
+  EXPECT_TRUE(nothing(R"({"type": "integer", "minimum": 0.2, "maximum": 0.8})"));
+  for (const char* limits :
+       {R"("minimum": 3, "maximum": 3)", R"("exclusiveMinimum": 3, "exclusiveMaximum": 5)",
+        R"("multipleOf": 0.01, "minimum": 0.07, "maximum": 0.07)",
+        R"("multipleOf": 7, "minimum": 8, "maximum": 14)", R"("minimum": -1.7e308, "maximum": 1.7e308)",
+        R"("minimum": 9007199254740993, "maximum": 9007199254740993)"}) {
+    EXPECT_FALSE(nothing(fmt::format(R"({{"type": "number", {}}})", limits))) << limits;
+  }
+  EXPECT_FALSE(nothing(R"({"type": "number", "exclusiveMinimum": 3, "exclusiveMaximum": 4})"));
+}
+
+TEST(SchemaGraph, KeywordsThatStandAloneAreNotForgotten) {
+  EXPECT_FALSE(graph(R"({"type": "array", "items": {"$recursiveRef": "#"}})").broken().empty());
+  EXPECT_FALSE(
+      graph(R"({"type": "array", "items": {"dependentRequired": {"a": ["b"]}}})").unenforced().empty());
+}
+
 TEST(SchemaGraph, AnEnumerationIsFilteredByItsPattern) {
   EXPECT_TRUE(fits(R"({"enum": ["ab", "12"], "pattern": "^[0-9]+$", "type": "string"})", R"("12")"));
   EXPECT_FALSE(fits(R"({"enum": ["ab", "12"], "pattern": "^[0-9]+$", "type": "string"})", R"("ab")"));

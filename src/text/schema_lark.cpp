@@ -59,7 +59,9 @@ std::optional<MovedBound> moved_bound(const Json& limits) {
     if (away <= 0 || away >= 1) continue;
     constexpr double kDigits = 6;  // numbers closer to the bound are excluded
     const double step = std::pow(10, std::floor(std::log10(away)) - kDigits);
-    return MovedBound{excluded, least ? "minimum" : "maximum", *low + sign * step};
+    const double moved = *low + sign * step;
+    const double next = std::nextafter(*low, *high);  // a step may be too small for a double
+    return MovedBound{excluded, least ? "minimum" : "maximum", moved == *low ? next : moved};
   }
   return std::nullopt;
 }
@@ -204,7 +206,7 @@ std::string SchemaLark::number(const SchemaShape& shape) {
     }
     cut = true, digits = digits == 0 ? digits_within(number) : std::min(digits, digits_within(number));
   }
-  if (shape.limits.empty() && !whole) return rule(kNumber);
+  if (schema.size() == 1 && !cut && !whole && !shape.limits.contains("multipleOf")) return rule(kNumber);
   if (const auto moved = whole ? std::nullopt : moved_bound(shape.limits)) {
     schema.erase(std::string(moved->excluded));
     schema[std::string(moved->key)] = moved->bound;

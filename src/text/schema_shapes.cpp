@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 #include "text/pattern.h"
 #include "text/schema_builder.h"
@@ -22,6 +23,51 @@ void narrow(Json& limits, const char* key, const Json& bound, bool least) {
   const auto found = limits.find(key);
   const bool keep = found != limits.end() && (least ? *found >= bound : *found <= bound);
   if (!keep) limits[key] = bound;
+}
+
+/// One end of the numbers that limits allow.
+struct NumberEnd {
+  double at;
+  bool open;  // `at` itself is excluded
+};
+
+/// `sign`: 1 for the lower end, -1 for the upper one of the negated numbers.
+NumberEnd end_of(const Json& limits, const char* bound, const char* excluded, double sign) {
+  NumberEnd end = {-std::numeric_limits<double>::infinity(), false};
+  if (limits.contains(bound)) end.at = sign * limits[bound].get<double>();
+  if (!limits.contains(excluded)) return end;
+  const double open = sign * limits[excluded].get<double>();
+  return open >= end.at ? NumberEnd{open, true} : end;
+}
+
+bool has_real(NumberEnd low, NumberEnd high) {
+  if (low.at == high.at) return !low.open && !high.open;
+  const bool both = low.open && high.open;
+  return both ? std::nextafter(low.at, high.at) < high.at : low.at < high.at;
+}
+
+bool has_multiple(NumberEnd low, NumberEnd high, double step) {
+  constexpr double kMaxMultiple = 1e15;  // beyond it a double does not tell multiples apart
+  constexpr double kNear = 1e-9;
+  const double first = low.at / step, last = high.at / step;
+  if (std::abs(first) > kMaxMultiple || std::abs(last) > kMaxMultiple) return low.at <= high.at;
+  const auto near = [&](double a, double b) { return std::abs(a - b) <= kNear * std::max(1.0, std::abs(a)); };
+  double from = near(first, std::round(first)) ? std::round(first) : std::ceil(first);
+  double to = near(last, std::round(last)) ? std::round(last) : std::floor(last);
+  if (low.open && near(from, first)) ++from;
+  if (high.open && near(to, last)) --to;
+  return from <= to;
+}
+
+/// False only if no number is within the limits. Several steps may still have no multiple in common.
+bool has_number(const Json& limits, bool whole) {
+  const NumberEnd low = end_of(limits, "minimum", "exclusiveMinimum", 1);
+  const NumberEnd negated = end_of(limits, "maximum", "exclusiveMaximum", -1);
+  const NumberEnd high = {-negated.at, negated.open};
+  if (whole ? !has_multiple(low, high, 1) : !has_real(low, high)) return false;
+  const Json steps = limits.value("multipleOf", Json::array());
+  return std::ranges::all_of(steps,
+                             [&](const Json& step) { return has_multiple(low, high, step.get<double>()); });
 }
 
 const SchemaShape::Property* property_of(const SchemaShape& shape, const std::string& name) {
@@ -52,7 +98,7 @@ bool SchemaBuilder::number_shape(const Schemas& flat, SchemaShape& shape) {
       steps.push_back(*step);
     }
   }
-  return true;
+  return has_number(shape.limits, shape.kind == JsonKind::kInteger);
 }
 
 void SchemaBuilder::counts(const Schemas& flat, const char* least, const char* most, SchemaShape& shape) {

@@ -140,10 +140,12 @@ std::string lenient_body(const ToolCallSyntax& form, const Function& function, c
                          const GrammarTags& tags, const std::string& prefix, std::string& lark,
                          SchemaWork& work) {
   const size_t before = lark.size();
-  if (!rules.any_arguments && before <= kMaxLenientRuleBytes) {
+  const bool free =
+      rules.any_arguments || std::ranges::find(rules.free_tools, function.name) != rules.free_tools.end();
+  if (before <= kMaxLenientRuleBytes) {
     const SchemaGraph graph = SchemaGraph::build(function.parameters, true, &work);
     if (graph.allows_nothing()) return {};
-    if (graph.broken().empty()) {
+    if (!free && graph.broken().empty()) {
       Result<CallBody> body = form.body({function.name, graph, tags}, prefix, lark);
       if (body.ok() && lark.size() < kMaxRuleBytes) return std::move(body->expression);
       lark.resize(before);
@@ -166,6 +168,14 @@ std::string text_rule(const ToolCallSyntax& form) {
 }
 
 }  // namespace
+
+std::vector<std::string> callable_names(const ToolCallRules& rules) {
+  std::vector<std::string> names;
+  const Result<std::vector<Function>> functions = functions_of(rules);
+  if (!functions.ok()) return names;
+  for (const Function& function : *functions) names.push_back(function.name);
+  return names;
+}
 
 Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& tokenizer) {
   if (rules.format == nullptr || rules.format->calls.body == nullptr) {

@@ -8,12 +8,16 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "text/grammar.h"
 
 namespace ft {
 
 Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& tokenizer);
+
+/// The names of the tools that may be called; empty if they cannot be read.
+std::vector<std::string> callable_names(const ToolCallRules& rules);
 
 /// `schema` as a %json rule.
 std::string json_rule(const nlohmann::ordered_json& schema, SchemaRule rule = SchemaRule::kLenient);

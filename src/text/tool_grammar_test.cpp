@@ -393,6 +393,36 @@ TEST(ToolGrammar, RulesHaveALimitBeforeTheyAreShared) {
   EXPECT_NE(refusal(compiler().tool_calls(rules)).find("bytes of rules"), std::string::npos);
 }
 
+TEST(ToolGrammar, ASchemaThatCannotBeCompiledFreesNoOtherTool) {
+  const std::string good =
+      R"({"type": "object", "properties": {"n": {"enum": ["x", "y"]}}, "required": ["n"]})";
+  const auto call = [](const std::string& name, const std::string& arguments) {
+    return fmt::format("<tool_call>\n{{\"name\": \"{}\", \"arguments\": {}}}\n</tool_call>", name, arguments);
+  };
+  for (const char* bad :
+       {R"({"type": "string", "minLength": 1000000000})", R"({"type": "integer", "multipleOf": 99999999})",
+        R"({"type": "string", "allOf": [{"pattern": "^a$"}, {"pattern": "^b$"}]})"}) {
+    ToolCallRules rules = qwen_rules();
+    rules.on_sight = true, rules.format = &kHermesFormat;
+    rules.tools_json = fmt::format(
+        R"([{{"name": "good", "parameters": {0}}}, {{"name": "bad", "parameters": {{"type": "object",
+        "properties": {{"a": {1}}}, "required": ["a"]}}}}, {{"name": "too", "parameters": {0}}}])",
+        good, bad);
+    const auto grammar = tools(rules);
+    for (const char* name : {"good", "too"}) {
+      EXPECT_TRUE(accepts(*grammar, call(name, R"({"n": "x"})"))) << bad;
+      EXPECT_FALSE(accepts(*grammar, call(name, R"({"n": "z"})"))) << bad;
+      EXPECT_FALSE(accepts(*grammar, call(name, "{}"))) << bad;
+    }
+  }
+}
+
+TEST(ToolGrammar, ANumberWhoseBoundsAreTooLargeToKeepStillFitsADouble) {
+  const std::string far = R"({"type": "object", "properties": {"n": {"type": "number", "minimum": 1e300}}})";
+  EXPECT_TRUE(allowed(far, given("n", "2E200")));
+  EXPECT_FALSE(allowed(far, given("n", "2E5948739867163370")));
+}
+
 TEST(ToolGrammar, BadToolsAreNamed) {
   ToolCallRules rules = qwen_rules();
   rules.tools_json = "{}";

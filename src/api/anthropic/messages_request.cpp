@@ -6,6 +6,7 @@
 #include "api/anthropic/message_blocks.h"
 #include "api/anthropic/tools_request.h"
 #include "api/sampling_fields.h"
+#include "api/tool_parameters.h"
 #include "text/reasoning_effort.h"
 #include "text/stop_matcher.h"
 
@@ -51,7 +52,9 @@ Status read_output(const Fields& fields, GenerateParams& call) {
   if (!type) return wrong(shape.at("type"), "is missing; use json_schema");
   FT_ASSIGN(const Json* schema, shape.object("schema"));
   if (schema == nullptr) return wrong(shape.at("schema"), "is missing");
-  call.format = Format::kJsonSchema, call.schema = dump(*schema), call.schema_field = shape.at("schema");
+  Json regular = *schema;
+  make_schema_regular(regular);
+  call.format = Format::kJsonSchema, call.schema = dump(regular), call.schema_field = shape.at("schema");
   return {};
 }
 

@@ -9,6 +9,7 @@
 #include "api/anthropic/client_tools.h"
 #include "api/anthropic/toolsets.h"
 #include "api/tool_name.h"
+#include "api/tool_parameters.h"
 
 namespace ft::api {
 namespace {
@@ -34,6 +35,7 @@ Result<Json> read_tool(const Json& tool, const std::string& path, Notes& notes) 
   Json function{{"name", name}};
   if (description) function["description"] = *description;
   function["parameters"] = *schema;
+  make_parameters_regular(function);
   if (strict.value_or(false)) function["strict"] = true;
   return function;
 }

@@ -10,6 +10,7 @@
 #include "api/openai/tools_request.h"
 #include "api/sampling_fields.h"
 #include "api/thinking_fields.h"
+#include "api/tool_parameters.h"
 
 namespace ft::api {
 namespace {
@@ -202,7 +203,9 @@ Status read_response_format(const Json& format, const std::string& path, Generat
   FT_ASSIGN(const Json* schema, inner.object("schema"));
   if (schema == nullptr) return wrong(inner.at("schema"), "is missing");
   FT_ASSIGN(const auto strict, inner.boolean("strict"));
-  call.format = Format::kJsonSchema, call.schema = dump(*schema), call.schema_field = inner.at("schema");
+  Json regular = *schema;
+  make_schema_regular(regular);
+  call.format = Format::kJsonSchema, call.schema = dump(regular), call.schema_field = inner.at("schema");
   call.strict_schema = strict.value_or(false);
   return {};
 }

@@ -75,15 +75,18 @@ TEST(ChatRequest, WordsOfOtherServersMeanTheSame) {
   ASSERT_TRUE(call.ok()) << call.error().message;
   EXPECT_EQ(call->format, Format::kJsonSchema);
   EXPECT_EQ(call->schema, R"({"type":"array"})");
-  const auto choice = [](const std::string& type) {
-    return read(body(R"("tools": [{"type": "function", "function": {"name": "f"}}],
-                        "tool_choice": {"type": ")" +
-                     type + "\"}"))
-        ->tool_choice;
+  const auto choice = [](const std::string& given) {
+    return *read(
+        body(R"("tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": )" + given));
   };
-  EXPECT_EQ(choice("any"), ToolChoice::kRequired);
-  EXPECT_EQ(choice("none"), ToolChoice::kNone);
-  EXPECT_EQ(choice("auto"), ToolChoice::kAuto);
+  EXPECT_EQ(choice(R"({"type": "any"})").tool_choice, ToolChoice::kRequired);
+  EXPECT_EQ(choice(R"("any")").tool_choice, ToolChoice::kRequired);
+  EXPECT_EQ(choice(R"({"type": "none"})").tool_choice, ToolChoice::kNone);
+  EXPECT_EQ(choice(R"({"type": "auto"})").tool_choice, ToolChoice::kAuto);
+  EXPECT_EQ(choice(R"({"type": "tool", "name": "f"})").named_tool, "f");
+  EXPECT_EQ(field_of(body(R"("tools": [{"type": "function", "function": {"name": "f"}}],
+                             "tool_choice": {"type": "tool", "name": "g"})")),
+            "tool_choice.name");
 }
 
 TEST(ChatRequest, AWrongMessageIsNamed) {

@@ -9,6 +9,7 @@
 
 #include "api/openai/custom_tool.h"
 #include "api/tool_name.h"
+#include "api/tool_parameters.h"
 
 namespace ft::api {
 namespace {
@@ -22,6 +23,7 @@ bool is_offered(const Json& tools, const std::string& name) {
 Result<Json> read_function(const Json& given, const std::string& path) {
   FT_ASSIGN(const Json* nested, Fields(given, path).object("function"));
   Json function = nested != nullptr ? *nested : given;
+  make_parameters_regular(function);
   const Fields fields(function, nested != nullptr ? path + ".function" : path);
   FT_TRY(read_tool_name(fields));
   FT_ASSIGN(const auto description, fields.text("description"));
@@ -118,9 +120,9 @@ Status read_allowed_tools(const Json& choice, const std::string& path, const Jso
 
 Status read_choice_word(const Fields& fields, const std::string& path, const Json& tools,
                         GenerateParams& call) {
-  FT_ASSIGN(const auto word, fields.word("tool_choice", {"auto", "none", "required"}));
+  FT_ASSIGN(const auto word, fields.word("tool_choice", {"auto", "none", "required", "any"}));
   if (*word == "none") call.tool_choice = ToolChoice::kNone;
-  if (*word != "required") return {};
+  if (*word != "required" && *word != "any") return {};  // "any": as Anthropic and Mistral write it
   call.tool_choice = ToolChoice::kRequired;
   if (tools.empty()) return wrong(path, "\"required\" needs at least one tool in tools");
   return {};
@@ -129,9 +131,10 @@ Status read_choice_word(const Fields& fields, const std::string& path, const Jso
 Status read_choice_object(const Json& choice, const std::string& path, const Json& tools,
                           GenerateParams& call) {
   FT_ASSIGN(const auto type, Fields(choice, path).text("type"));
-  const std::string kind = type.value_or(choice.contains("custom") ? "custom" : "function");
-  if (kind == "auto" || kind == "none" || kind == "required" || kind == "any") {  // as Anthropic writes it
-    const Json word{{"tool_choice", kind == "any" ? "required" : kind}};
+  std::string kind = type.value_or(choice.contains("custom") ? "custom" : "function");
+  if (kind == "tool") kind = "function";  // as Anthropic writes it, and the words as objects too
+  if (kind == "auto" || kind == "none" || kind == "required" || kind == "any") {
+    const Json word{{"tool_choice", kind}};
     return read_choice_word(Fields(word, ""), path, tools, call);
   }
   if (kind == "allowed_tools") return read_allowed_tools(choice, path, tools, call);

@@ -11,6 +11,9 @@ pub const MAX_REMAINDERS: u64 = 10_000;
 /// Max product of the counts of nested repetitions, as in `(a{m}){n}`.
 pub const MAX_REPEATS: u64 = 10_000;
 
+/// The library negates whole numbers, so at the lowest one it would not end.
+const LOWEST: f64 = i64::MIN as f64;
+
 /// Max bytes that are read of a repetition.
 const LONGEST: usize = 48;
 
@@ -23,6 +26,24 @@ fn limit(text: String) -> Failure {
 struct Multiples {
     divisors: Vec<u64>, // one for each keyword
     shared: u64,        // places that use or combine other parts of the schema
+    refers: bool,
+    low_note: bool, // a number in an annotation is too low, which matters where a reference leads there
+}
+
+/// Members whose keys are names of the client.
+const NAMED: [&str; 5] = ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas"];
+
+fn is_low(value: &Json) -> bool {
+    match value {
+        Json::Number(number) => number.as_f64().is_some_and(|number| number <= LOWEST),
+        Json::Array(items) => items.iter().any(is_low),
+        Json::Object(members) => members.values().any(is_low),
+        _ => false,
+    }
+}
+
+fn too_low() -> Failure {
+    limit(format!("a number is at or below {LOWEST}, the lowest that can be written; use a higher one"))
 }
 
 /// 0.05 is 5 hundredths: the automaton has as many states as the digits say. None: an unsupported number.
@@ -64,8 +85,19 @@ impl Multiples {
     }
 }
 
-fn visit_object(object: &Map<String, Json>, found: &mut Multiples) -> Result<(), Failure> {
+/// `names`: the keys are names, not keywords.
+fn visit_object(object: &Map<String, Json>, names: bool, found: &mut Multiples) -> Result<(), Failure> {
     for (key, value) in object {
+        match key.as_str() {
+            _ if names => {}
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "const" | "enum" => {
+                if is_low(value) {
+                    return Err(too_low());
+                }
+            }
+            "default" | "examples" | "example" => found.low_note |= is_low(value),
+            _ => {}
+        }
         match (key.as_str(), value) {
             ("multipleOf", Json::Number(number)) => {
                 let states = number.as_f64().and_then(divisor_of).unwrap_or(u64::MAX);
@@ -80,15 +112,16 @@ fn visit_object(object: &Map<String, Json>, found: &mut Multiples) -> Result<(),
             }
             _ => {}
         }
-        visit(value, found)?;
+        found.refers |= matches!(key.as_str(), "$ref" | "$dynamicRef" | "$recursiveRef");
+        visit(value, !names && NAMED.contains(&key.as_str()), found)?;
     }
     Ok(())
 }
 
-fn visit(value: &Json, found: &mut Multiples) -> Result<(), Failure> {
+fn visit(value: &Json, names: bool, found: &mut Multiples) -> Result<(), Failure> {
     match value {
-        Json::Object(object) => visit_object(object, found),
-        Json::Array(items) => items.iter().try_for_each(|item| visit(item, found)),
+        Json::Object(object) => visit_object(object, names, found),
+        Json::Array(items) => items.iter().try_for_each(|item| visit(item, false, found)),
         _ => Ok(()),
     }
 }
@@ -103,10 +136,17 @@ fn check_states(states: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-pub fn check_schema(schema: &Json) -> Result<(), Failure> {
+fn multiples_of(schema: &Json) -> Result<Multiples, Failure> {
     let mut found = Multiples::default();
-    visit(schema, &mut found)?;
-    check_states(found.states())
+    visit(schema, false, &mut found)?;
+    if found.low_note && found.refers {
+        return Err(too_low());
+    }
+    Ok(found)
+}
+
+pub fn check_schema(schema: &Json) -> Result<(), Failure> {
+    check_states(multiples_of(schema)?.states())
 }
 
 /// Schemas and expressions inside a Lark grammar.
@@ -115,9 +155,7 @@ pub fn check_lark(source: &str) -> Result<(), Failure> {
     for (at, mark) in source.match_indices("%json") {
         let rest = &source[at + mark.len()..];
         if let Some(Ok(schema)) = Deserializer::from_str(rest).into_iter::<Json>().next() {
-            let mut found = Multiples::default();
-            visit(&schema, &mut found)?;
-            states = states.saturating_add(found.states());
+            states = states.saturating_add(multiples_of(&schema)?.states());
         }
     }
     check_states(states)?;
@@ -215,6 +253,28 @@ mod tests {
             r##"{"$defs": {"a": {"multipleOf": 997}}, "items": {"$ref": "#/$defs/a", "multipleOf": 991}}"##
         ));
         assert!(schema(r#"{"anyOf": [{"multipleOf": 5}, {"multipleOf": 100}, {"type": "null"}]}"#));
+    }
+
+    #[test]
+    fn the_lowest_number_is_refused_where_the_library_writes_it() {
+        let low = "-9223372036854775808";
+        for bad in [
+            format!(r#"{{"const": {low}}}"#),
+            format!(r#"{{"items": {{"enum": [1, [{low}]]}}}}"#),
+            format!(r#"{{"properties": {{"default": {{"const": {low}}}}}}}"#),
+            r#"{"type": "integer", "minimum": -1e30, "maximum": -1e29}"#.into(),
+            format!(r##"{{"default": {{"const": {low}}}, "$ref": "#/default"}}"##),
+        ] {
+            assert!(!schema(&bad), "{bad}");
+            assert!(check_lark(&format!("start: %json {bad}\n")).is_err(), "{bad}");
+        }
+        for good in [
+            r#"{"const": -9223372036854774784, "minimum": -9e18}"#.into(),
+            format!(r#"{{"type": "integer", "default": {low}}}"#),
+            format!(r#"{{"properties": {{"default": {{"default": {low}}}}}}}"#),
+        ] {
+            assert!(schema(&good), "{good}");
+        }
     }
 
     #[test]
