@@ -85,6 +85,11 @@ class Maker:
     def random_blocks(self, kind, rows, cols):
         weights, size = GGML_QUANT_SIZES[kind]
         blocks = self.random.integers(0, 256, (rows, cols // weights, size), dtype=numpy.uint8)
+        # As quantize writes them: the largest scale of a block is 63, the largest minimum too, or -128.
+        if kind == GGMLQuantizationType.Q4_K:
+            blocks[:, :, [4, 8]] |= 63
+        elif kind == GGMLQuantizationType.Q6_K:
+            blocks[:, :, 192] = 128
         for offset, scale in SCALES[kind].items():
             value = numpy.array([scale / numpy.sqrt(cols)], dtype=numpy.float16).view(numpy.uint8)
             blocks[:, :, offset:offset + 2] = value
