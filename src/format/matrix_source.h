@@ -23,8 +23,8 @@ struct CodeRows {
   std::byte* biases = nullptr;
 };
 
-/// Scales, and biases, that are products: within `columns` columns of a row, a float16 times integers from -128
-/// to 127. The product is exact.
+/// Scales, and biases, that are products: within `columns` columns of a row, a float16 times integers from
+/// -128 to 127. The product is exact.
 struct FactoredScales {
   int columns = 0;  // 0: they are not
   int zero = 0;     // biases are -zero * scale; 0: they have a factor and integers too

@@ -16,11 +16,11 @@ struct RowBytes {
   std::byte* biases = nullptr;
 };
 
-/// What a source knows about the scales of affine codes: within `columns` columns of a row, scales are a float16
-/// times integers from -128 to 127, and so are biases, or they are -zero * scale. All products are exact, so a
-/// backend may keep factors and integers instead of the float32 scales.
+/// Scales of affine codes that are products: within `columns` columns of a row, a float16 times integers from
+/// -128 to 127. Biases are such products too, or -zero * scale. All products are exact, so a backend may keep
+/// factors and integers instead of the float32 scales.
 struct ScaleFactors {
-  int columns = 0;  // 0: nothing
+  int columns = 0;  // 0: they are not products
   int zero = 0;     // 0: biases have a factor and integers
 };
 
@@ -39,7 +39,7 @@ class RowSource {
 };
 
 struct Weight;
-/// Bytes that one pass over the weight must read: Weight::bytes(), with factors where its scales are products.
+/// Bytes that one pass over the weight must read: Weight::bytes(), with factors where scales are products.
 std::int64_t least_bytes(const Weight& weight);
 
 }  // namespace ft

@@ -7,9 +7,9 @@
 // `block_bytes` after the one before and has one of these layouts, in memory order:
 //
 //   codes   for each group of columns: its codes, 16 scales, 16 biases (in `scale_format`)
-//   factors codes whose scales are products (CodesArgs::factor_groups); for each so many groups: 16 factors of
-//           scales and, unless `zero`, 16 of biases, as float16; [groups][16] int8 of scales and, unless `zero`,
-//           of biases; zeros up to a multiple of 64 bytes; then each group's codes
+//   factors codes whose scales are products. For each CodesArgs::factor_groups groups: 16 factors of scales
+//           and, unless `zero`, 16 of biases, as float16; [groups][16] int8 of scales and, unless `zero`, of
+//           biases; zeros up to a multiple of 64 bytes; then each group's codes
 //   floats  e2m1 codes (scale_format kE8m0 or kE4m3); for each four groups (fewer at the end):
 //           scales [4 groups][16], always 64 bytes; then each group's codes as nibbles
 //   pairs   bf16: [columns / 2][16 outputs][2 columns]; an odd last column is followed by a zero

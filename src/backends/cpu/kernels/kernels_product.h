@@ -169,6 +169,26 @@ inline void dot_half(const std::byte* w, int bits, const std::int8_t* x, int ste
   });
 }
 
+/// The scales and biases of the group whose codes end at `w`. `scales`: those of this and the next groups, where
+/// several stand together; `factored`: the place of the group among those that share factors.
+template <Source kSource>
+inline void group_scales(const CodesArgs& args, int factored, const std::byte*& w, const std::byte*& scales,
+                         V& scale, V& bias) {
+  if constexpr (kSource == Source::kFloats) {
+    scale = half_scales(args.scale_format, scales);
+    bias = mul(scale, splat(-12.0F));
+    scales += kLanes;
+    return;
+  }
+  if (args.factor_groups > 0)
+    return factored_scales(scales, args.factor_groups, args.zero, factored, scale, bias);
+  const int bytes = args.scale_format == Format::kF32 ? 64 : 32;
+  scale = load_values(args.scale_format, w);
+  bias = load_values(args.scale_format, w + bytes);
+  prefetch(w + kPrefetchBytes);
+  w += 2 * bytes;
+}
+
 /// kRows rows of the tile, from the row that args.codes points to.
 template <int kRows, Source kSource, bool kInt16>
 void codes_rows(const CodesArgs& args, int tile_rows) {
@@ -178,7 +198,6 @@ void codes_rows(const CodesArgs& args, int tile_rows) {
   const int step = kPassRows >= kTileRows ? 4 * kPlanes : 4 * (kInt16 ? 2 * tile_rows : tile_rows);
   const int scale_step = kPassRows >= kTileRows ? kRows : tile_rows;
   const int units = args.group / unit_columns(kSource);
-  const int scale_bytes = args.scale_format == Format::kF32 ? 64 : 32;
   const std::int64_t header = factor_bytes(args.factor_groups, args.zero);
   std::byte unpacked[kUnitColumns * kLanes];
   for (int b = 0; b < args.blocks; ++b) {
@@ -218,18 +237,7 @@ void codes_rows(const CodesArgs& args, int tile_rows) {
         }
       }
       V scale, bias;
-      if constexpr (kSource == Source::kFloats) {
-        scale = half_scales(args.scale_format, scales);
-        bias = mul(scale, splat(-12.0F));
-        scales += kLanes;
-      } else if (args.factor_groups > 0) {
-        factored_scales(scales, args.factor_groups, args.zero, factored - 1, scale, bias);
-      } else {
-        scale = load_values(args.scale_format, w);
-        bias = load_values(args.scale_format, w + scale_bytes);
-        prefetch(w + kPrefetchBytes);
-        w += 2 * scale_bytes;
-      }
+      group_scales<kSource>(args, factored - 1, w, scales, scale, bias);
       unroll<kPlanes>([&](auto m) FT_INLINE {
         unroll<kChains - 1>([&](auto before) FT_INLINE {
           constexpr int c = before + 1;

@@ -253,8 +253,8 @@ bool fits_half(float value) {
   return short_mantissa && format::f16_to_float(format::float_to_f16(value)) == value;
 }
 
-/// Writes a float16 and integers of 8 bits whose products are `values`. The source says that they exist. Of
-/// values that are no numbers, the factor is none either, and all products are none.
+/// Writes a float16 and integers of 8 bits whose products are `values`; the source says that they exist. If a
+/// value is infinite or NaN, the factor is NaN.
 void split_factor(const float* values, int count, std::byte* factor, std::byte* integers, int step) {
   constexpr int kUsual[] = {63, 128, 127, 31, 32, 15};  // the largest integer of most blocks of the K types
   constexpr float kRound = 0x1.8p23F;                   // added and subtracted, it rounds to an integer
@@ -286,8 +286,8 @@ void split_factor(const float* values, int count, std::byte* factor, std::byte* 
   for (int i = 0; i < count; ++i) integers[std::int64_t{i} * step] = static_cast<std::byte>(found[i]);
 }
 
-/// Writes the factors and integers of groups [first, last), which begin and end with a factor. `offset`: bytes
-/// from those of scales.
+/// Writes the factors and integers, of scales or of biases, of groups [first, last), which begin and end with a
+/// factor.
 void place_factors(const Packed& packed, const Rows& rows, int first, int last, bool biases,
                    std::byte* block) {
   const int groups = packed.factor_groups;
