@@ -286,8 +286,8 @@ void split_factor(const float* values, int count, std::byte* factor, std::byte* 
   for (int i = 0; i < count; ++i) integers[std::int64_t{i} * step] = static_cast<std::byte>(found[i]);
 }
 
-/// Writes the factors and integers, of scales or of biases, of groups [first, last), which are whole sets that
-/// share factors.
+/// Writes the factors and integers, of scales or of biases, of groups [first, last): whole sets that share
+/// factors.
 void place_factors(const Packed& packed, const Rows& rows, int first, int last, bool biases,
                    std::byte* block) {
   const int groups = packed.factor_groups;
