@@ -170,7 +170,7 @@ inline void dot_half(const std::byte* w, int bits, const std::int8_t* x, int ste
 }
 
 /// The scales and biases of the group whose codes end at `w`. `scales`: of this and the next groups, for
-/// layouts with the scales of several groups in one place; `factored`: which of the groups that share factors.
+/// layouts with the scales of several groups in one place; `factored`: which of the groups that share one.
 template <Source kSource>
 inline void group_scales(const CodesArgs& args, int factored, const std::byte*& w, const std::byte*& scales,
                          V& scale, V& bias) {
