@@ -304,12 +304,13 @@ FT_DEVICE void add_lane_record(const u8* scales_at, const LaneRecord<Weights>& r
 
 /// acc += one group of up to eight rows. `a`: the record's steps; `x`: the lane's halves of its row.
 template <int Rows, class Weights>
-FT_DEVICE void add_half_record(const u8* pairs_at, const u32 (&a)[4][4], const u8* x, const u8* scales,
-                               float (&acc)[Shape<Rows>::kValues]) {
-  const uint4 first = ((const uint4*)x)[0], second = ((const uint4*)x)[1];
+FT_DEVICE void add_half_record(const u8* pairs_at, const u32 (&a)[Weights::kGroup / 16][4], const u8* x,
+                               const u8* scales, float (&acc)[Shape<Rows>::kValues]) {
   float dot[4] = {0, 0, 0, 0};
-  mma_halves(dot, a[0], first.x, first.y), mma_halves(dot, a[1], first.z, first.w);
-  mma_halves(dot, a[2], second.x, second.y), mma_halves(dot, a[3], second.z, second.w);
+  FT_UNROLL for (int s = 0; s < Weights::kGroup / 16; s += 2) {
+    const uint4 two = ((const uint4*)x)[s / 2];
+    mma_halves(dot, a[s], two.x, two.y), mma_halves(dot, a[s + 1], two.z, two.w);
+  }
   const LaneScales<Weights::kScaleType, (Rows >= 4 ? 2 : 1)> w(pairs_at);
   if constexpr (Rows >= 8) {
     const float4 s = *(const float4*)scales;
@@ -378,8 +379,8 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const StreamLayout
                              scales[n] + (first + g) * 64, acc[n]);
           }
         } else if constexpr (Weights::kInputBytes == 2) {
-          u32 a[4][4];
-          half_operands(*(const uint4*)(stage + g * kRecord + lane * 16), a);
+          u32 a[kGroup / 16][4];
+          load_half_operands<Weights::kBits, kGroup>(stage + g * kRecord, lane, a);
           FT_UNROLL for (int n = 0; n < kColumns; n++) {
             add_half_record<Rows, Weights>(stage + g * kRecord + scales_at, a, x[n] + (first + g) * kBytes,
                                            scales[n] + (first + g) * 64, acc[n]);

@@ -18,9 +18,9 @@ struct StreamedWeights {
   static constexpr int kScaleLines = kStreamedGroup / Group;  // times k: bytes of the scales of eight rows
   static constexpr int kInputBytes = 1;
 };
-/// The same with rows of halves: groups of 64 (half.cuh).
-template <int Scales>
-struct HalfWeights : StreamedWeights<4, kStreamedGroup, Scales> {
+/// The same with rows of halves (half.cuh).
+template <int Bits, int Group, int Scales>
+struct HalfWeights : StreamedWeights<Bits, Group, Scales> {
   static constexpr bool kIsStreamed = false;
   static constexpr int kInputBytes = 2;
 };
