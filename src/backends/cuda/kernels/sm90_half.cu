@@ -1,8 +1,7 @@
 // Linears of many rows (prompts) with rows of halves (half.cuh) by Hopper's asynchronous matrix instruction,
-// for 4 and 8 bits in groups of 64 and 32. Blocks, stages and slices are those of sm90_gemm.cuh. A warp has two
-// tiles of 16 outputs: one is scaled and unpacked while the matrix unit multiplies the other. Results have
-// the bits of linear_half: the same steps of sixteen inputs, the same fused additions, eight slices added in
-// order.
+// for 4 and 8 bits in groups of 64 and 32. Blocks, stages and slices are those of sm90_gemm.cuh. A warp has
+// two tiles of 16 outputs: one is scaled and unpacked while the matrix unit multiplies the other. The bits
+// are those of linear_half: the same steps of sixteen inputs and fused additions, eight slices in order.
 #include "backends/cuda/kernels/half.cuh"
 #include "backends/cuda/kernels/hopper_kinds.h"
 #include "backends/cuda/kernels/sm90_gemm.cuh"
@@ -210,8 +209,8 @@ namespace ft::cuda {
 FT_HOPPER_HALF_KINDS(FT_ASYNC_HALF)
 
 // [block of 64 rows][group]: halves as [8 or 4 parts][rows][16 bytes], then the sums of rows, as HalfRowSums
-// reads them. Parts 2 j and 2 j + 1 of a row have step j: the first pairs of the four lanes, the second pairs.
-// Rows beyond the last are zeros. x: four groups; y: 64 rows; thread: a row and group.
+// reads them. Parts 2 j and 2 j + 1 of a row have step j: the first pairs of the four lanes, the second
+// pairs. Rows beyond the last are zeros. x: four groups; y: 64 rows; thread: a row and group.
 template <int Group>
 FT_DEVICE void swizzle_halves(const SwizzleArgs& p) {
   constexpr int kPieces = Group / 8, kOfLane = kPieces / 4;  // of 16 bytes, of a row
