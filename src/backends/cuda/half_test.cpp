@@ -313,11 +313,12 @@ TEST(CudaHalfArithmetic, KernelsForHopperHaveTheBitsOfTheGeneralKernels) {
       };
       Program program;
       const Row in = program.input(inputs);
-      const Row inner = part(program, program.linear(in, {weight(200, inputs)})[0], 0, 192);
+      const Row normed = program.norm(in, random.plain(Format::kBf16, 1, inputs, 0.3F, 1), 1e-6F);
+      const Row inner = part(program, program.linear(normed, {weight(200, inputs)})[0], 0, 192);
       program.capture("out", program.add(program.linear(inner, {weight(inputs, 192)})[0], in));
       const std::vector<float> rows = random_rows(random, 70, inputs);
       const std::vector<float> expected = captured_rows(*general, program, rows, inputs, 70);
-      for (const int chunk : {70, 33, 16, 8, 3}) {
+      for (const int chunk : {70, 33, 16, 8, 3, 2, 1}) {
         EXPECT_TRUE(captured_rows(*hopper, program, rows, inputs, chunk) == expected)
             << bits << " bits, group " << group << ", " << inputs << " inputs by " << chunk;
       }

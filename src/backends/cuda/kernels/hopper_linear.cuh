@@ -69,7 +69,7 @@ FT_DEVICE void fetch_rows(const StreamArgs& p, const Ring& ring, const StreamLay
   const int k = p.linear.groups * Weights::kGroup, scales = k * Weights::kScaleLines;
   order_copies();
   const int row = k * Weights::kInputBytes;
-  barrier_expect(ring.ready, p.linear.rows * row + Columns * Weights::kScaleLines * k);
+  barrier_expect(ring.ready, (p.linear.rows * Weights::kInputBytes + Columns * Weights::kScaleLines) * k);
   for (int r = 0; r < p.linear.rows; r++)
     bulk_copy(ring.base + at.x + r * stream_row_bytes(k, Weights::kGroup, Weights::kInputBytes),
               p.linear.codes + (long long)r * row, row, ring.ready);
@@ -113,6 +113,12 @@ FT_DEVICE void make_rows(const StreamArgs& p, const StreamLayout& at, u8* memory
       FT_UNROLL for (int j = 0; j < 16; j++) weight[j] = 1;
       if (p.producer.weight != nullptr) load16(p.producer.weight + from, 16, weight);
       if (normed) FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * weight[j];
+      if constexpr (Weights::kInputBytes == 2) {
+        store_halves<16>(Weights::kSplit, kGroup, i, v, Even || i < k,
+                         (u32*)(memory + at.x + r * stream_row_bytes(k, kGroup, 2)),
+                         (float*)(memory + at.scales) + r * 2);
+        continue;
+      }
       const Codes<16> codes = make_codes<16>(kGroup, v);
       if (!Even && i >= k) continue;
       *(uint4*)(memory + at.x + r * stream_row_bytes(k, kGroup, 1) + i) =
@@ -455,11 +461,9 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   }
   if (warp == 9) release_next();
   wait_for_rows();
-  if constexpr (Weights::kInputBytes == 1) {
-    if (Columns == 1 && p.producer.kind != kFromCodes && warp < 8) {
-      make_rows<Weights, Even>(p, at, memory);
-      if (threadIdx.x == 0) barrier_arrive(ring.ready);
-    }
+  if (Columns == 1 && p.producer.kind != kFromCodes && warp < 8) {
+    make_rows<Weights, Even>(p, at, memory);
+    if (threadIdx.x == 0) barrier_arrive(ring.ready);
   }
   if (warp == 9) {
     if (lane == 0 && (Columns > 1 || p.producer.kind == kFromCodes))

@@ -23,6 +23,7 @@ template <int Bits, int Group, int Scales>
 struct HalfWeights : StreamedWeights<Bits, Group, Scales> {
   static constexpr bool kIsStreamed = false;
   static constexpr int kInputBytes = 2;
+  static constexpr bool kSplit = Bits == 4;  // codes in the high bits of bytes
 };
 
 /// Two steps' words: their low halves are one left operand, their high halves the next.
