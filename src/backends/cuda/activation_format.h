@@ -15,8 +15,8 @@ struct ActivationFormat {
   enum class Kind {
     kFloats,      // the row matrix itself
     kCodes,       // QuantisedRowsOut: [rows][k] codes, [rows / 8][groups][kScaleFloats] scales and sums
-    kHalves,      // the same with halves, RowForm kHalfRows
-    kSplitHalves  // and kSplitHalfRows
+    kHalves,      // the same with halves
+    kSplitHalves  // those of a negative QuantisedRowsOut::group
   };
   Kind kind = Kind::kFloats;
   int group = 0;  // of codes
@@ -37,9 +37,8 @@ struct ActivationFormat {
   bool halves() const { return kind == Kind::kHalves || kind == Kind::kSplitHalves; }
   /// Of a number of a row, without scales and sums.
   int input_bytes() const { return halves() ? 2 : 1; }
-  RowForm form() const {
-    return kind == Kind::kHalves ? kHalfRows : kind == Kind::kSplitHalves ? kSplitHalfRows : kCodeRows;
-  }
+  /// QuantisedRowsOut::group
+  int written_group() const { return kind == Kind::kSplitHalves ? -group : group; }
 
   static constexpr int kColumnRows = 8;  // of the matrix instruction
 };
@@ -61,7 +60,7 @@ struct ActivationMemory {
   bool empty() const { return codes->empty() || scales.empty(); }
   /// Rows of k codes or halves from the beginning.
   QuantisedRowsOut rows(int k, const ActivationFormat& format) const {
-    return {codes->at<signed char>(), scales.at<float>(), k, format.group, format.form()};
+    return {codes->at<signed char>(), scales.at<float>(), k, format.written_group()};
   }
 };
 

@@ -29,11 +29,7 @@ FT_FIELDS(CaptureArgs, p.step, p.in, p.store)
 FT_FIELDS(AdjustArgs, p.step, p.logits, p.ids, p.rows, p.seen, p.biased, p.words)
 FT_FIELDS(SampleArgs, p.step, p.logits, p.ids, p.adjusted, p.words, p.parts, p.tops, p.top_places, p.scores,
           p.score_tokens, p.bins, p.counts, p.values, p.tokens, p.sampled, p.mirror)
-template <class Note>
-void note_fields(const QuantisedRowsOut& p, const Note& n) {
-  n(p.codes, p.scales, p.k, p.group);
-  if (p.form != kCodeRows) n(p.form);
-}
+FT_FIELDS(QuantisedRowsOut, p.codes, p.scales, p.k, p.group)
 FT_FIELDS(QuantiseArgs, p.in, p.rows, p.out)
 FT_FIELDS(NormArgs, p.in, p.out, p.weight, p.eps, p.codes)
 FT_FIELDS(NormChainArgs, p.in, p.residual, p.sum, p.weight, p.second_weight, p.eps, p.second_eps, p.factor,

@@ -153,18 +153,13 @@ struct SampleArgs {
   int* mirror;                  // of step.round, memory of the host
 };
 
-/// The form of the rows of a product (kernels/quantise.cuh): 8-bit codes; halves; halves that are smaller
-/// where a record has codes in the high four bits of bytes.
-enum RowForm { kCodeRows, kHalfRows, kSplitHalfRows };
-
 /// 8-bit codes of rows, [rows][k], with scale and sum of each group: [rows / 8][groups][4](scale of rows 2t
-/// and 2t + 1, scale * sum of codes of both). Halves likewise, in the order of kernels/quantise.cuh, with 0
-/// in place of scales.
+/// and 2t + 1, scale * sum of codes of both). Kernels of halves write those, in the order of
+/// kernels/quantise.cuh, and 0 in place of scales.
 struct QuantisedRowsOut {
-  signed char* codes;  // null: no codes; else halves, if `form` says so
+  signed char* codes;  // null: no codes
   float* scales;
-  int k, group;
-  int form;  // RowForm
+  int k, group;  // of halves that are smaller where a record has codes in high bits: negative
 };
 
 struct QuantiseArgs {

@@ -145,6 +145,10 @@ class Compiler {
   void offer_producer(Row out, const FusedProducer& producer);
   /// The producer offered for the row; kFromCodes: none.
   FusedProducer offered(Row out) const { return out.id == producer_row_ ? producer_ : FusedProducer{}; }
+  /// The kernel that makes codes, or its twin that makes halves.
+  const char* maker(const char* of_codes, const char* of_halves) const {
+    return arithmetic_ == Arithmetic::kHalves ? of_halves : of_codes;
+  }
   ActivationFormat format_of(const Weight& stored) const;
   ActivationFormat format_after(Row out) const;
   bool only_read_in(ActivationFormat format, Row out) const;

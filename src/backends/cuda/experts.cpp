@@ -105,9 +105,10 @@ Status Compiler::add_activation(const MoeMlp& op, View gate, View up, const Weig
   if (down.bits != 0) {
     held_ = {};
     args.codes = codes_.rows(gate.width, down.activations(arithmetic_));
-    operations_.emplace_back([args](const StepRun& step) {
+    const char* const kernel = maker("activate_experts_codes", "activate_experts_half");
+    operations_.emplace_back([args, kernel](const StepRun& step) {
       const Grid grid{parts_of(args.codes.k, 512), step.shape.rows * args.chosen};
-      step.device.launch({"activate_experts_codes", grid, 128}, &args);
+      step.device.launch({kernel, grid, 128}, &args);
     });
     return {};
   }

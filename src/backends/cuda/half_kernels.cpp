@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "backends/cuda/kernel_name.h"
+#include "backends/cuda/kernels/hopper_kinds.h"
 
 namespace ft::cuda {
 namespace {
@@ -34,21 +35,23 @@ class HalfNames {
   std::array<const char*, Count> small_floats_{};
 };
 
-/// 4 bits in groups of 64: what the kernels for Hopper multiply.
+/// What the kernels for Hopper multiply.
 bool has_half_kernels(const WeightKind& kind) {
-  return kind.bits == 4 && kind.group == kStreamedGroup && !kind.small_floats &&
-         kind.scale_type != kFloatScales;
+#define FT_KIND(bits, group, scales) WeightKind{bits, group, static_cast<ScaleType>(scales)},
+  static constexpr std::array kKinds = {FT_HOPPER_HALF_KINDS(FT_KIND)};
+#undef FT_KIND
+  return std::ranges::find(kKinds, kind) != kKinds.end();
 }
 bool has_async_half_kernel(const WeightKind& kind, const Device& device) {
   return device.facts().async_products && has_half_kernels(kind);
 }
 
-int record_of(const LinearCall& call) {
-  return record_bytes(call.kind.bits, call.kind.group, call.kind.scale_type);
+AsyncLayout layout_of(const WeightKind& kind) {
+  return async_half_layout(kind.group, record_bytes(kind.bits, kind.group, kind.scale_type));
 }
 
-std::int64_t swizzled_halves(std::int64_t rows, std::int64_t groups) {
-  return round_up(rows, kAsyncHalfRows) * groups * swizzled_half_bytes(kStreamedGroup);
+std::int64_t swizzled_halves(std::int64_t rows, std::int64_t groups, int group) {
+  return round_up(rows, kAsyncHalfRows) * groups * swizzled_half_bytes(group);
 }
 
 }  // namespace
@@ -73,30 +76,33 @@ bool supports_async_half(const LinearCall& call, Device& device) {
   if (!call.of_halves() || call.args.rows < kFrom || !has_async_half_kernel(call.kind, device)) return false;
   const int blocks = parts_of(call.args.rows, kAsyncHalfRows) * parts_of(call.args.tiles, kAsyncTiles);
   return blocks * kSmsOfABlock >= device.facts().processors &&
-         async_half_layout(record_of(call)).bytes <= device.facts().shared_bytes;
+         layout_of(call.kind).bytes <= device.facts().shared_bytes;
 }
 
 LinearNeeds async_half_needs(const LinearCall& call, Device& /*device*/) {
-  return {call.rows_format(), async_half_layout(record_of(call)).bytes,
-          swizzled_halves(call.args.rows, call.args.groups)};
+  return {call.rows_format(), layout_of(call.kind).bytes,
+          swizzled_halves(call.args.rows, call.args.groups, call.kind.group)};
 }
 
 void launch_async_half(const LinearCall& call, Device& device) {
+  static const HalfNames<1> names("async_gemm_half", {kAsyncHalfRows});
   const LinearArgs& args = call.args;
   const int blocks = parts_of(args.rows, kAsyncHalfRows);
   const SwizzleArgs rows{args.codes, args.scales, call.workspace, args.rows, args.groups, kAsyncHalfRows};
-  device.launch({"swizzle_activations_half", {parts_of(args.groups, 4), blocks}, 256}, &rows);
+  const char* const swizzle =
+      call.kind.group == kShortGroup ? "swizzle_activations_half_32" : "swizzle_activations_half_64";
+  device.launch({swizzle, {parts_of(args.groups, 4), blocks}, 256}, &rows);
   const AsyncGemmArgs gemm{args, call.workspace};
-  device.launch({call.kind.scale_type == kHalfScales ? "async_gemm_half_4_64_2" : "async_gemm_half_4_64_0",
+  device.launch({names.of(call.kind, 0),
                  {std::min(blocks * parts_of(args.tiles, kAsyncTiles), device.facts().processors)},
                  kAsyncThreads + kAsyncCopiers,
-                 async_half_layout(record_of(call)).bytes},
+                 layout_of(call.kind).bytes},
                 &gemm);
 }
 
 std::int64_t half_workspace(const WeightKind& kind, std::int64_t cols, std::int64_t rows,
                             const Device& device) {
-  return has_async_half_kernel(kind, device) ? swizzled_halves(rows, cols / kind.group) : 0;
+  return has_async_half_kernel(kind, device) ? swizzled_halves(rows, cols / kind.group, kind.group) : 0;
 }
 
 }  // namespace ft::cuda

@@ -298,19 +298,30 @@ TEST(CudaHalfArithmetic, KernelsForHopperHaveTheBitsOfTheGeneralKernels) {
   const auto general = std::move(cuda_on(cuda::kEmulatedDevice, 16, 16).value());
   const auto hopper = std::move(cuda::make_backend_on(cuda::emulated_hopper(), 16, 16).value());
   RandomWeights random(5);
-  for (const Format scales : {Format::kBf16, Format::kF16}) {
-    for (const int inputs : {192, 640}) {  // slices without a group; unequal slices
+  struct Kind {
+    int bits, group;
+    Format scales;
+    std::vector<int> inputs = {320};
+  };
+  for (const auto& [bits, group, scales, widths] :
+       {Kind{4, 64, Format::kBf16, {192, 640}},  // slices without a group; unequal slices
+        Kind{4, 64, Format::kF16}, Kind{4, 32, Format::kF16}, Kind{8, 64, Format::kBf16},
+        Kind{8, 32, Format::kF32}}) {
+    for (const int inputs : widths) {
+      const auto weight = [&, bits = bits, group = group, scales = scales](int outputs, int cols) {
+        return random.affine(outputs, cols, bits, group, scales);
+      };
       Program program;
       const Row in = program.input(inputs);
-      const Row inner = program.linear(in, {random.affine(328, inputs, 4, 64, scales)})[0];
-      const Row part_of = part(program, inner, 0, 320);
-      program.capture(
-          "out", program.add(program.linear(part_of, {random.affine(inputs, 320, 4, 64, scales)})[0], in));
+      const Row normed = program.norm(in, random.plain(Format::kBf16, 1, inputs, 0.3F, 1), 1e-6F);
+      const Row inner = part(program, program.linear(normed, {weight(200, inputs)})[0], 0, 192);
+      program.capture("out", program.add(program.linear(inner, {weight(inputs, 192)})[0], in));
       const std::vector<float> rows = random_rows(random, 70, inputs);
       const std::vector<float> expected = captured_rows(*general, program, rows, inputs, 70);
-      for (const int chunk : {70, 33, 16, 4, 2})
+      for (const int chunk : {70, 33, 16, 8, 3, 2, 1}) {
         EXPECT_TRUE(captured_rows(*hopper, program, rows, inputs, chunk) == expected)
-            << inputs << " by " << chunk;
+            << bits << " bits, group " << group << ", " << inputs << " inputs by " << chunk;
+      }
     }
   }
 #else

@@ -29,11 +29,12 @@ void Compiler::add_codes(View in, int row_id, ActivationFormat format, bool logi
   if (!logit_rows && held_ == row) return;
   held_ = logit_rows || instead.kind != kFromCodes ? HeldRow{} : row;
   QuantiseArgs args{in, nullptr, codes_.rows(in.width, format)};
-  operations_.emplace_back([args, instead, logit_rows](const StepRun& step) mutable {
+  const char* const kernel = maker("quantise", "quantise_half");
+  operations_.emplace_back([args, instead, logit_rows, kernel](const StepRun& step) mutable {
     if (logit_rows) args.rows = step.table.logit_rows;
     const int rows = logit_rows ? step.shape.logit_rows : step.shape.rows;
     if (rows == 0 || makes_codes(instead, rows, args.out.k)) return;
-    step.device.launch({"quantise", {parts_of(args.out.k, 2048), rows}, 128}, &args);
+    step.device.launch({kernel, {parts_of(args.out.k, 2048), rows}, 128}, &args);
   });
 }
 

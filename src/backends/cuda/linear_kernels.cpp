@@ -426,7 +426,7 @@ const LinearKernel& choose_linear(const LinearCall& call, Device& device) {
 }
 
 bool makes_codes(const WeightKind& kind, Arithmetic arithmetic, const Device& device) {
-  return arithmetic == Arithmetic::kCodes && streams(kind, device);
+  return arithmetic == Arithmetic::kCodes ? streams(kind, device) : streams_halves(kind, device);
 }
 
 bool makes_codes(const FusedProducer& producer, int rows, int k) {

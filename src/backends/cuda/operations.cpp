@@ -120,9 +120,10 @@ Status Compiler::make(const Norm& op) {
   args.codes = codes_for_next(op.out, args.out);
   const FusedProducer producer{kFromNorm, args.in, args.weight, args.eps};
   if (args.codes.codes != nullptr) offer_producer(op.out, producer);
-  operations_.emplace_back([args, producer = offered(op.out)](const StepRun& step) {
+  const char* const kernel = args.codes.codes != nullptr ? maker("rms_norm", "rms_norm_half") : "rms_norm";
+  operations_.emplace_back([args, kernel, producer = offered(op.out)](const StepRun& step) {
     if (makes_codes(producer, step.shape.rows, args.in.width)) return;
-    step.device.launch({"rms_norm", {step.shape.rows}, 256}, &args);
+    step.device.launch({kernel, {step.shape.rows}, 256}, &args);
   });
   return {};
 }
@@ -138,7 +139,7 @@ Status Compiler::make(const NormChain& chain) {
     args.second = 1, args.second_eps = chain.second->eps;
     FT_ASSIGN(args.second_weight, retain<float>(weights_->floats(chain.second->weight)));
     args.out = view(chain.second->out);
-    args.codes = codes_for_next(chain.second->out, args.out);
+    if (arithmetic_ == Arithmetic::kCodes) args.codes = codes_for_next(chain.second->out, args.out);
   }
   operations_.emplace_back(
       [args](const StepRun& step) { step.device.launch({"norm_chain", {step.shape.rows}, 256}, &args); });
@@ -165,17 +166,18 @@ Status Compiler::make(const GatedNorm& op) {
   const bool joined = number_ == delta_step_end_;
   delta_step_.norm = args;
   DeltaStepArgs all = delta_step_;
-  operations_.emplace_back([args, codes, joined, all](const StepRun& step) mutable {
+  const char* const step_kernel = maker("delta_step", "delta_step_half");
+  const char* const with_codes = maker("gated_norm_codes", "gated_norm_half");
+  operations_.emplace_back([args, codes, joined, all, step_kernel, with_codes](const StepRun& step) mutable {
     if (joined && step.shape.most_rows <= kDeltaStepRows) {
       all.conv.step = all.delta.step = step.table;
       all.conv.slots = all.delta.slots = step.places.state->slots();
-      return step.device.launch({"delta_step", {all.delta.value_heads, step.shape.segments}, 256}, &all);
+      return step.device.launch({step_kernel, {all.delta.value_heads, step.shape.segments}, 256}, &all);
     }
     args.rows = step.shape.rows;
     const int items = args.in.width / args.head * step.shape.rows;
     if (codes)
-      return step.device.launch({"gated_norm_codes", {parts_of(args.in.width, 512), step.shape.rows}, 128},
-                                &args);
+      return step.device.launch({with_codes, {parts_of(args.in.width, 512), step.shape.rows}, 128}, &args);
     step.device.launch({"gated_norm", {parts_of(items, 8)}, 256}, &args);
   });
   return {};
@@ -198,10 +200,11 @@ void Compiler::add_gated(const char* kernel, const char* with_codes, View gate, 
   });
 }
 Status Compiler::make(const Swiglu& op) {
-  return add_gated("swiglu", "swiglu_codes", view(op.gate), view(op.up), op.out), Status();
+  return add_gated("swiglu", maker("swiglu_codes", "swiglu_half"), view(op.gate), view(op.up), op.out),
+         Status();
 }
 Status Compiler::make(const Geglu& op) {
-  return add_gated("geglu", "geglu_codes", view(op.gate), view(op.up), op.out), Status();
+  return add_gated("geglu", maker("geglu_codes", "geglu_half"), view(op.gate), view(op.up), op.out), Status();
 }
 Status Compiler::make(const Add& op) {
   return add_pair("add", view(op.a), view(op.b), view(op.out)), Status();

@@ -102,6 +102,7 @@ FT_DEVICE float4 load_output_gate(const GatedNormArgs& p, const SegmentPlace& s,
   return *(const float4*)(p.gate.data + (long long)(s.first_row + r) * p.gate.stride +
                           (int)blockIdx.x * kHead + lane_of() * 4);
 }
+template <bool Halves>
 FT_DEVICE void finish_step(const GatedNormArgs& p, const SegmentPlace& s, int r, float4 gates,
                            const DeltaStepRows& rows) {
   const int at = (int)blockIdx.x * kHead + lane_of() * 4;
@@ -118,11 +119,12 @@ FT_DEVICE void finish_step(const GatedNormArgs& p, const SegmentPlace& s, int r,
   FT_UNROLL for (int j = 0; j < 4; j++) v[j] = v[j] * factor * weight[j] * silu(gate[j]);
   if (p.out.data != nullptr)
     *(float4*)(p.out.data + row * p.out.stride + at) = make_float4(v[0], v[1], v[2], v[3]);
-  store_codes<4>(p.codes, (int)row, at, v, true);
+  store_rows<Halves, 4>(p.codes, (int)row, at, v, true);
 }
 
 // x: value head; y: segment. A thread has the columns threadIdx.x / 4 and 64 later.
-FT_KERNEL_SHARING(delta_step, DeltaStepArgs, 256, 2) {
+template <bool Halves>
+FT_DEVICE void delta_step_rows(const DeltaStepArgs& p) {
   FT_SHARED __attribute__((aligned(16))) DeltaStepRows rows;
   release_next();
   const DeltaArgs& d = p.delta;
@@ -194,9 +196,12 @@ FT_KERNEL_SHARING(delta_step, DeltaStepArgs, 256, 2) {
       entry[key_head * kHead + (int)threadIdx.x] = rows.keys[r][threadIdx.x];
   }
   sync_block();
-  if (warp_of() < s.rows) finish_step(p.norm, s, warp_of(), output_gate, rows);
+  if (warp_of() < s.rows) finish_step<Halves>(p.norm, s, warp_of(), output_gate, rows);
   FT_LOOP for (int r = warp_of() + kStepThreads / 32; r < s.rows; r += kStepThreads / 32)
-      finish_step(p.norm, s, r, load_output_gate(p.norm, s, r), rows);
+      finish_step<Halves>(p.norm, s, r, load_output_gate(p.norm, s, r), rows);
 }
+
+FT_KERNEL_SHARING(delta_step, DeltaStepArgs, 256, 2) { delta_step_rows<false>(p); }
+FT_KERNEL_SHARING(delta_step_half, DeltaStepArgs, 256, 2) { delta_step_rows<true>(p); }
 
 }  // namespace ft::cuda

@@ -204,14 +204,18 @@ FT_KERNEL(activate_experts, ExpertActivationArgs, 256) {
 }
 
 // x: 512 columns; y: pair.
-FT_KERNEL(activate_experts_codes, ExpertActivationArgs, 128) {
+template <bool Halves>
+FT_DEVICE void activate_rows(const ExpertActivationArgs& p) {
   begin_kernel();
   const int at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 4, pair = (int)blockIdx.y;
   const bool live = at < p.codes.k;
   float v[4];
   FT_UNROLL for (int j = 0; j < 4; j++) v[j] = live ? inner_of(p, pair, at + j) : 0.0f;
-  store_codes<4>(p.codes, pair, at, v, live);
+  store_rows<Halves, 4>(p.codes, pair, at, v, live);
 }
+
+FT_KERNEL(activate_experts_codes, ExpertActivationArgs, 128) { activate_rows<false>(p); }
+FT_KERNEL(activate_experts_half, ExpertActivationArgs, 128) { activate_rows<true>(p); }
 
 // A row's experts in ascending order. x: 256 columns; y: row.
 FT_KERNEL(sum_experts, ExpertSumArgs, 256) {

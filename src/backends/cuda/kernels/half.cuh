@@ -23,30 +23,49 @@ FT_DEVICE void half_operands(uint4 w, u32 (*a)[4]) {
   half_operand(w.z, w.w, kLowCodes, a[2]), half_operand(w.z, w.w, kHighCodes, a[3]);
 }
 
+/// A lane's codes of a record as they are packed.
+template <int Bits, int Group>
+struct HalfWords {
+  static constexpr int kBytes = record_codes(Bits, Group) / 32;  // of a lane
+  static constexpr int kParts = kBytes > 16 ? kBytes / 16 : 1;
+  uint4 of[kParts];
+
+  FT_DEVICE_MEMBER void load(const u8* record, int lane) {
+    if constexpr (kBytes == 4) {
+      of[0].x = ((const u32*)record)[lane];
+    } else if constexpr (kBytes == 8) {
+      const uint2 w = ((const uint2*)record)[lane];
+      of[0].x = w.x, of[0].y = w.y;
+    } else {
+      FT_UNROLL for (int i = 0; i < kParts; i++) of[i] = *(const uint4*)(record + i * 512 + lane * 16);
+    }
+  }
+  /// Left operands, a step each, in the order of places.
+  FT_DEVICE_MEMBER void unpack(u32 (&a)[Group / 16][4]) const {
+    if constexpr (Bits == 4 && Group == kShortestGroup) {
+      half_operand(of[0].x, of[0].x >> 4, kLowCodes, a[0]);
+    } else if constexpr (Bits == 4 && Group == kShortGroup) {
+      half_operand(of[0].x, of[0].y, kLowCodes, a[0]), half_operand(of[0].x, of[0].y, kHighCodes, a[1]);
+    } else if constexpr (Bits == 4) {
+      FT_UNROLL for (int i = 0; i < kParts; i++) half_operands(of[i], a + 4 * i);
+    } else if constexpr (Group == kShortestGroup) {
+      half_operand(of[0].x, of[0].y, kByteCodes, a[0]);
+    } else {
+      FT_UNROLL for (int i = 0; i < kParts; i++) {
+        const int block = i / 2 * 4, quad = i % 2 * 2;
+        half_operand(of[i].x, of[i].y, kByteCodes, a[block + half_place(Group, quad)]);
+        half_operand(of[i].z, of[i].w, kByteCodes, a[block + half_place(Group, quad + 1)]);
+      }
+    }
+  }
+};
+
 /// A lane's left operands of a record, a step each.
 template <int Bits, int Group>
 FT_DEVICE void load_half_operands(const u8* record, int lane, u32 (&a)[Group / 16][4]) {
-  constexpr int kSteps = Group / 32;
-  if constexpr (Bits == 4 && Group == kShortestGroup) {
-    const u32 w = ((const u32*)record)[lane];
-    half_operand(w, w >> 4, kLowCodes, a[0]);
-  } else if constexpr (Bits == 4 && Group == kShortGroup) {
-    const uint2 w = *(const uint2*)(record + word_at(4, lane, 0, 0, kSteps));
-    half_operand(w.x, w.y, kLowCodes, a[0]), half_operand(w.x, w.y, kHighCodes, a[1]);
-  } else if constexpr (Bits == 4) {
-    FT_UNROLL for (int j = 0; j < kSteps; j += 2)
-        half_operands(*(const uint4*)(record + word_at(4, lane, j, 0, kSteps)), a + 2 * j);
-  } else if constexpr (Group == kShortestGroup) {
-    const uint2 w = ((const uint2*)record)[lane];
-    half_operand(w.x, w.y, kByteCodes, a[0]);
-  } else {
-    FT_UNROLL for (int j = 0; j < kSteps; j++) {
-      const uint4 w = *(const uint4*)(record + word_at(8, lane, j, 0, kSteps));
-      const int block = j / 2 * 4, quad = j % 2 * 2;
-      half_operand(w.x, w.y, kByteCodes, a[block + half_place(Group, quad)]);
-      half_operand(w.z, w.w, kByteCodes, a[block + half_place(Group, quad + 1)]);
-    }
-  }
+  HalfWords<Bits, Group> words;
+  words.load(record, lane);
+  words.unpack(a);
 }
 
 /// The steps of a group: `x`, the lane's halves of its row.

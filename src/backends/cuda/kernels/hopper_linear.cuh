@@ -69,7 +69,7 @@ FT_DEVICE void fetch_rows(const StreamArgs& p, const Ring& ring, const StreamLay
   const int k = p.linear.groups * Weights::kGroup, scales = k * Weights::kScaleLines;
   order_copies();
   const int row = k * Weights::kInputBytes;
-  barrier_expect(ring.ready, p.linear.rows * row + Columns * Weights::kScaleLines * k);
+  barrier_expect(ring.ready, (p.linear.rows * Weights::kInputBytes + Columns * Weights::kScaleLines) * k);
   for (int r = 0; r < p.linear.rows; r++)
     bulk_copy(ring.base + at.x + r * stream_row_bytes(k, Weights::kGroup, Weights::kInputBytes),
               p.linear.codes + (long long)r * row, row, ring.ready);
@@ -113,6 +113,12 @@ FT_DEVICE void make_rows(const StreamArgs& p, const StreamLayout& at, u8* memory
       FT_UNROLL for (int j = 0; j < 16; j++) weight[j] = 1;
       if (p.producer.weight != nullptr) load16(p.producer.weight + from, 16, weight);
       if (normed) FT_UNROLL for (int j = 0; j < 16; j++) v[j] = v[j] * factor * weight[j];
+      if constexpr (Weights::kInputBytes == 2) {
+        store_halves<16>(Weights::kSplit, kGroup, i, v, Even || i < k,
+                         (u32*)(memory + at.x + r * stream_row_bytes(k, kGroup, 2)),
+                         (float*)(memory + at.scales) + r * 2);
+        continue;
+      }
       const Codes<16> codes = make_codes<16>(kGroup, v);
       if (!Even && i >= k) continue;
       *(uint4*)(memory + at.x + r * stream_row_bytes(k, kGroup, 1) + i) =
@@ -304,12 +310,13 @@ FT_DEVICE void add_lane_record(const u8* scales_at, const LaneRecord<Weights>& r
 
 /// acc += one group of up to eight rows. `a`: the record's steps; `x`: the lane's halves of its row.
 template <int Rows, class Weights>
-FT_DEVICE void add_half_record(const u8* pairs_at, const u32 (&a)[4][4], const u8* x, const u8* scales,
-                               float (&acc)[Shape<Rows>::kValues]) {
-  const uint4 first = ((const uint4*)x)[0], second = ((const uint4*)x)[1];
+FT_DEVICE void add_half_record(const u8* pairs_at, const u32 (&a)[Weights::kGroup / 16][4], const u8* x,
+                               const u8* scales, float (&acc)[Shape<Rows>::kValues]) {
   float dot[4] = {0, 0, 0, 0};
-  mma_halves(dot, a[0], first.x, first.y), mma_halves(dot, a[1], first.z, first.w);
-  mma_halves(dot, a[2], second.x, second.y), mma_halves(dot, a[3], second.z, second.w);
+  FT_UNROLL for (int s = 0; s < Weights::kGroup / 16; s += 2) {
+    const uint4 two = ((const uint4*)x)[s / 2];
+    mma_halves(dot, a[s], two.x, two.y), mma_halves(dot, a[s + 1], two.z, two.w);
+  }
   const LaneScales<Weights::kScaleType, (Rows >= 4 ? 2 : 1)> w(pairs_at);
   if constexpr (Rows >= 8) {
     const float4 s = *(const float4*)scales;
@@ -378,8 +385,8 @@ FT_DEVICE void consume(const StreamArgs& p, const Ring& ring, const StreamLayout
                              scales[n] + (first + g) * 64, acc[n]);
           }
         } else if constexpr (Weights::kInputBytes == 2) {
-          u32 a[4][4];
-          half_operands(*(const uint4*)(stage + g * kRecord + lane * 16), a);
+          u32 a[kGroup / 16][4];
+          load_half_operands<Weights::kBits, kGroup>(stage + g * kRecord, lane, a);
           FT_UNROLL for (int n = 0; n < kColumns; n++) {
             add_half_record<Rows, Weights>(stage + g * kRecord + scales_at, a, x[n] + (first + g) * kBytes,
                                            scales[n] + (first + g) * 64, acc[n]);
@@ -454,11 +461,9 @@ FT_DEVICE void stream(const StreamArgs& p, u8* memory) {
   }
   if (warp == 9) release_next();
   wait_for_rows();
-  if constexpr (Weights::kInputBytes == 1) {
-    if (Columns == 1 && p.producer.kind != kFromCodes && warp < 8) {
-      make_rows<Weights, Even>(p, at, memory);
-      if (threadIdx.x == 0) barrier_arrive(ring.ready);
-    }
+  if (Columns == 1 && p.producer.kind != kFromCodes && warp < 8) {
+    make_rows<Weights, Even>(p, at, memory);
+    if (threadIdx.x == 0) barrier_arrive(ring.ready);
   }
   if (warp == 9) {
     if (lane == 0 && (Columns > 1 || p.producer.kind == kFromCodes))

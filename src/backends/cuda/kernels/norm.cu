@@ -27,7 +27,8 @@ FT_DEVICE void store16(float* to, int count, const float (&v)[16]) {
 
 // One block per row. Thread i has the values [16 i, 16 i + 16) of each 4,096. The first kNormKept of these
 // groups stay in registers, so that the block waits for memory once; the rest is read twice.
-FT_KERNEL(rms_norm, NormArgs, 256) {
+template <bool Halves>
+FT_DEVICE void norm_rows(const NormArgs& p) {
   release_next();
   const int row = (int)blockIdx.x, width = p.in.width, own = (int)threadIdx.x * 16;
   const float* in = p.in.data + (long long)row * p.in.stride;
@@ -57,7 +58,7 @@ FT_KERNEL(rms_norm, NormArgs, 256) {
     FT_UNROLL for (int j = 0; j < 16; j++) x[j] = x[j] * factor * weight[j];
     if (at < width && p.out.data != nullptr)
       store16(p.out.data + (long long)row * p.out.stride + at, width - at, x);
-    if (p.codes.codes != nullptr) store_codes<16>(p.codes, row, at, x, at < width);
+    if (p.codes.codes != nullptr) store_rows<Halves, 16>(p.codes, row, at, x, at < width);
   };
   FT_UNROLL for (int c = 0; c < kNormKept; c++) if (c * kPart < width) store(c * kPart, v[c], w[c]);
   FT_LOOP for (int first = kNormKept * kPart; first < width; first += kPart) {
@@ -69,6 +70,9 @@ FT_KERNEL(rms_norm, NormArgs, 256) {
     store(first, x, weight);
   }
 }
+
+FT_KERNEL(rms_norm, NormArgs, 256) { norm_rows<false>(p); }
+FT_KERNEL(rms_norm_half, NormArgs, 256) { norm_rows<true>(p); }
 
 FT_DEVICE void load_kept(const float* from, int width, float (&v)[kNormKept][16]) {
   FT_UNROLL for (int c = 0; c < kNormKept; c++) {
@@ -163,7 +167,8 @@ FT_DEVICE void store4(float* to, const float (&v)[4]) { *(float4*)to = make_floa
 // Heads of 128 numbers and the codes of the linear after them: a warp a head, four neighbours a thread. It
 // adds the squares in another order than gated_norm: which of the two a model takes depends on its shapes
 // alone. x: 512 columns; y: row.
-FT_KERNEL(gated_norm_codes, GatedNormArgs, 128) {
+template <bool Halves>
+FT_DEVICE void gated_norm_rows(GatedNormArgs p) {
   release_next();
   const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 4;
   const bool live = at < p.codes.k;
@@ -179,11 +184,15 @@ FT_KERNEL(gated_norm_codes, GatedNormArgs, 128) {
   const float factor = 1.0f / sqrt_(warp_sum(sum) / 128.0f + p.eps);
   FT_UNROLL for (int j = 0; j < 4; j++) v[j] = v[j] * factor * weight[j] * silu(gate[j]);
   if (live && p.out.data != nullptr) store4(p.out.data + (long long)row * p.out.stride + at, v);
-  store_codes<4>(p.codes, row, at, v, live);
+  store_rows<Halves, 4>(p.codes, row, at, v, live);
 }
 
+FT_KERNEL(gated_norm_codes, GatedNormArgs, 128) { gated_norm_rows<false>(p); }
+FT_KERNEL(gated_norm_half, GatedNormArgs, 128) { gated_norm_rows<true>(p); }
+
 // x: 2,048 columns; y: row of the list.
-FT_KERNEL(quantise, QuantiseArgs, 128) {
+template <bool Halves>
+FT_DEVICE void quantise_rows(const QuantiseArgs& p) {
   begin_kernel();
   const int row = (int)blockIdx.y, from = p.rows == nullptr ? row : p.rows[row];
   const int at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 16;
@@ -191,8 +200,11 @@ FT_KERNEL(quantise, QuantiseArgs, 128) {
   float v[16];
   FT_UNROLL for (int j = 0; j < 16; j++) v[j] = 0;
   if (live) load16(p.in.data + (long long)from * p.in.stride + at, p.out.k - at, v);
-  store_codes<16>(p.out, row, at, v, live);
+  store_rows<Halves, 16>(p.out, row, at, v, live);
 }
+
+FT_KERNEL(quantise, QuantiseArgs, 128) { quantise_rows<false>(p); }
+FT_KERNEL(quantise_half, QuantiseArgs, 128) { quantise_rows<true>(p); }
 
 FT_KERNEL(swiglu, PairArgs, 256) {
   begin_kernel();
@@ -204,6 +216,7 @@ FT_KERNEL(swiglu, PairArgs, 256) {
 }
 
 /// swiglu or geglu, and the codes of the linear after it. x: 512 columns; y: row.
+template <bool Halves>
 FT_DEVICE void pair_codes(const PairArgs& p, bool by_gelu) {
   const int row = (int)blockIdx.y, at = ((int)blockIdx.x * 128 + (int)threadIdx.x) * 4;
   const bool live = at < p.codes.k;
@@ -214,17 +227,25 @@ FT_DEVICE void pair_codes(const PairArgs& p, bool by_gelu) {
     FT_UNROLL for (int j = 0; j < 4; j++) gate[j] = (by_gelu ? gelu(gate[j]) : silu(gate[j])) * up[j];
     if (p.out.data != nullptr) store4(p.out.data + (long long)row * p.out.stride + at, gate);
   }
-  store_codes<4>(p.codes, row, at, gate, live);
+  store_rows<Halves, 4>(p.codes, row, at, gate, live);
 }
 
 FT_KERNEL(swiglu_codes, PairArgs, 128) {
   begin_kernel();
-  pair_codes(p, false);
+  pair_codes<false>(p, false);
+}
+FT_KERNEL(swiglu_half, PairArgs, 128) {
+  begin_kernel();
+  pair_codes<true>(p, false);
 }
 
 FT_KERNEL(geglu_codes, PairArgs, 128) {
   begin_kernel();
-  pair_codes(p, true);
+  pair_codes<false>(p, true);
+}
+FT_KERNEL(geglu_half, PairArgs, 128) {
+  begin_kernel();
+  pair_codes<true>(p, true);
 }
 
 /// 0.5 x (1 + erf(x / sqrt 2)). Abramowitz and Stegun 7.1.26: absolute error of erf below 2e-7.

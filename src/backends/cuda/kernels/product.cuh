@@ -18,11 +18,12 @@ struct StreamedWeights {
   static constexpr int kScaleLines = kStreamedGroup / Group;  // times k: bytes of the scales of eight rows
   static constexpr int kInputBytes = 1;
 };
-/// The same with rows of halves: groups of 64 (half.cuh).
-template <int Scales>
-struct HalfWeights : StreamedWeights<4, kStreamedGroup, Scales> {
+/// The same with rows of halves (half.cuh).
+template <int Bits, int Group, int Scales>
+struct HalfWeights : StreamedWeights<Bits, Group, Scales> {
   static constexpr bool kIsStreamed = false;
   static constexpr int kInputBytes = 2;
+  static constexpr bool kSplit = Bits == 4;  // codes in the high bits of bytes
 };
 
 /// Two steps' words: their low halves are one left operand, their high halves the next.

@@ -61,33 +61,31 @@ FT_DEVICE float make_half_quad(const float* v, bool high, u32 (&words)[2]) {
   return (rounded[0] + rounded[1]) + (rounded[2] + rounded[3]);
 }
 
+/// Halves of N neighbours from `at` on; `codes`, `scales`: of the row's first number, its first group.
 template <int N>
-FT_DEVICE void store_halves(const QuantisedRowsOut& out, int row, int at, const float (&v)[N], bool live) {
-  const int group = out.group, first = at % 16 / 4;
+FT_DEVICE void store_halves(bool split, int group, int at, const float (&v)[N], bool live, u32* codes,
+                            float* scales) {
+  const int first = at % 16 / 4;
   float sums[N / 4];
   u32 words[N / 4][2];
   FT_UNROLL for (int i = 0; i < N / 4; i++) {
-    const bool high = out.form == kSplitHalfRows && is_high(group, first + i);
+    const bool high = split && is_high(group, first + i);
     sums[i] = make_half_quad(v + 4 * i, high, words[i]);
   }
   float sum = sums[0];
   if constexpr (N == 16) sum = (sums[0] + sums[1]) + (sums[2] + sums[3]);
   FT_LOOP for (int distance = 1; distance < group / N; distance *= 2) sum = sum + shuffle_xor(sum, distance);
   if (!live) return;
-  u32* const to = (u32*)out.codes + ((long long)row * out.k + at / 16 * 16) / 2;
+  u32* const to = codes + at / 16 * 8;
   FT_UNROLL for (int i = 0; i < N / 4; i++) {
     const int place = half_place(group, first + i);
     to[2 * place] = words[i][0], to[2 * place + 1] = words[i][1];
   }
-  if (at % group != 0) return;
-  float* const scales =
-      out.scales + ((long long)(row / 8) * (out.k / group) + at / group) * kScaleFloats + row % 8 * 2;
-  scales[0] = 0, scales[1] = sum;
+  if (at % group == 0) scales[at / group * kScaleFloats] = 0, scales[at / group * kScaleFloats + 1] = sum;
 }
 
 template <int N>
 FT_DEVICE void store_codes(const QuantisedRowsOut& out, int row, int at, const float (&v)[N], bool live) {
-  if (out.form != kCodeRows) return store_halves<N>(out, row, at, v, live);
   const Codes<N> codes = make_codes<N>(out.group, v);
   if (!live) return;
   u32* to_codes = (u32*)(out.codes + (long long)row * out.k + at);
@@ -97,6 +95,18 @@ FT_DEVICE void store_codes(const QuantisedRowsOut& out, int row, int at, const f
   float* to = out.scales + ((long long)(row / 8) * groups + at / out.group) * kScaleFloats + row % 8 * 2;
   to[0] = codes.scale;
   to[1] = codes.scale * (float)codes.total;
+}
+
+/// Codes or halves.
+template <bool Halves, int N>
+FT_DEVICE void store_rows(const QuantisedRowsOut& out, int row, int at, const float (&v)[N], bool live) {
+  if constexpr (Halves) {
+    const int group = out.group < 0 ? -out.group : out.group;
+    store_halves<N>(out.group < 0, group, at, v, live, (u32*)out.codes + (long long)row * out.k / 2,
+                    out.scales + (long long)(row / 8) * (out.k / group) * kScaleFloats + row % 8 * 2);
+  } else {
+    store_codes<N>(out, row, at, v, live);
+  }
 }
 
 /// Sixteen neighbours of a row; those from `count` on are zero.

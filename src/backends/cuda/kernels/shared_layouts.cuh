@@ -34,7 +34,7 @@ struct StreamLayout {
 };
 /// The padding puts neighbouring rows into different banks. `input`: bytes of a code or a half.
 FT_ON_BOTH int stream_row_bytes(int k, int group, int input) {
-  if (input == 2) return 2 * k + 16;
+  if (input == 2) return group == kStreamedGroup ? 2 * k + 16 : (2 * k + 127) / 128 * 128 + 64;
   return group == kStreamedGroup ? k + 64 : (k + 127) / 128 * 128 + group;
 }
 FT_ON_BOTH StreamLayout stream_layout(const StreamArgs& p, int columns, int chunk, int group, int record,
@@ -112,11 +112,10 @@ FT_ON_BOTH AsyncLayout async_layout(int rows, int group, int record) {
 constexpr int kAsyncHalfRows = 64;  // in a block
 /// Bytes of one row and group: halves and a sum.
 FT_ON_BOTH int swizzled_half_bytes(int group) { return 2 * group + 4; }
-FT_ON_BOTH AsyncLayout async_half_layout(int record) {
+FT_ON_BOTH AsyncLayout async_half_layout(int group, int record) {
   const int room = 226 << 10, most = 8;
   AsyncLayout at{};
-  at.scales = kAsyncHalfRows * 2 * kStreamedGroup;
-  at.records = kAsyncHalfRows * swizzled_half_bytes(kStreamedGroup);
+  at.scales = kAsyncHalfRows * 2 * group, at.records = kAsyncHalfRows * swizzled_half_bytes(group);
   at.stage = at.records + kAsyncTiles * record, at.sums = kAsyncThreads * kAsyncHalfRows * 4;
   at.stages = (room - at.sums) / at.stage < most ? (room - at.sums) / at.stage : most;
   at.full = at.sums + at.stages * at.stage, at.empty = at.full + kBarrierBytes * at.stages;
