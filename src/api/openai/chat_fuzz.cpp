@@ -45,7 +45,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     // A stored history is parsed as the same conversation.
     const ft::api::Json items = ft::api::Json::parse(responses->items, nullptr, false);
     ft::api::Notes notes;
-    demand(ft::api::messages_of(items, 0, notes).ok());
+    demand(ft::api::messages_of(items, 0, ft::api::OfferedNames(responses->call.call_names), notes).ok());
   }
   return 0;
 }
