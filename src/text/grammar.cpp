@@ -197,20 +197,21 @@ GrammarCompiler::Compiled GrammarCompiler::tool_calls(const ToolCallRules& rules
   return compile_calls(source, rules);
 }
 
-/// The tools whose schemas do not compile, found by halves. Empty where that takes too many compilations, or
-/// where only all together are beyond the limits.
+/// The tools whose schemas do not compile, found by halves: one among 128, or several among fewer. Empty where
+/// that takes more failures, each of which may take all the work that a grammar is allowed, or where only all
+/// together are beyond the limits.
 std::vector<std::string> GrammarCompiler::unusable_tools(const ToolCallRules& rules) const {
-  constexpr int kMaxCompilations = 64;
+  constexpr int kMaxFailures = 8;
   std::vector<std::string> unusable;
   std::vector<std::vector<std::string>> waiting = {callable_names(rules)};
-  for (int tried = 0; !waiting.empty(); ++tried) {
-    if (tried == kMaxCompilations) return {};
+  for (int failures = 0; !waiting.empty();) {
     const std::vector<std::string> names = std::move(waiting.back());
     waiting.pop_back();
     ToolCallRules some = rules;
     some.allowed = names;
     const Result<std::string> source = tool_call_lark(some, tokenizer_);
     if (!source.ok() || compile_calls(*source, rules).ok()) continue;  // not ok: none of them can be called
+    if (++failures > kMaxFailures) return {};
     if (names.size() == 1) {
       unusable.push_back(names.front());
       continue;
