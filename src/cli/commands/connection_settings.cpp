@@ -125,6 +125,7 @@ std::string codex(const ConnectionFacts& facts) {
 }
 
 std::string claude_code(const ConnectionFacts& facts) {
+  const std::int64_t window = claude_code_window(facts);
   return fmt::format(
       "# Claude Code: in the shell that starts it\n"
       "export ANTHROPIC_BASE_URL={url}\n"
@@ -135,10 +136,13 @@ std::string claude_code(const ConnectionFacts& facts) {
       "miss\n"
       "export CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS=1\n"
       "export CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1\n"
+      "{window}"
       "claude\n"
       "{context}",
       fmt::arg("url", shell_quoted(facts.url)), fmt::arg("key", shell_quoted(key_of(facts))),
       fmt::arg("model", shell_quoted(facts.model)),
+      fmt::arg("window",
+               window == 0 ? "" : fmt::format("export CLAUDE_CODE_MAX_CONTEXT_TOKENS={}\n", window)),
       fmt::arg(
           "context",
           facts.context == 0
@@ -146,9 +150,9 @@ std::string claude_code(const ConnectionFacts& facts) {
               : fmt::format(
                     "# The server's context is {} tokens; Claude Code compacts when a prompt is longer{}.\n",
                     facts.context,
-                    facts.context < 65536 ? ".\n# That is short for Claude Code: start the server with "
-                                            "--context 65536 or fewer --slots"
-                                          : "")));
+                    window == 0 ? ".\n# That is short for Claude Code: start the server with "
+                                  "--context 65536 or fewer --slots"
+                                : "")));
 }
 
 std::string sdk(const ConnectionFacts& facts) {
@@ -189,6 +193,11 @@ constexpr std::array<Client, 7> kClients{{{"openwebui", openwebui},
                                           {"sdk", sdk}}};
 
 }  // namespace
+
+std::int64_t claude_code_window(const ConnectionFacts& facts) {
+  constexpr std::int64_t kMinWindow = 65536;
+  return facts.context >= kMinWindow ? facts.context : 0;
+}
 
 Json opencode_settings(const ConnectionFacts& facts) {
   Json model{{"name", facts.model}};

@@ -24,6 +24,10 @@ std::string key_of(const ConnectionFacts& facts);
 /// A string quoted for a shell.
 std::string shell_quoted(const std::string& text);
 
+/// The window that Claude Code is told, since it takes an unknown model for one of a million tokens and would
+/// compact too late; 0: none. In a window under 65,536 tokens it compacts in every turn.
+std::int64_t claude_code_window(const ConnectionFacts& facts);
+
 /// The clients that connection_settings() supports.
 std::vector<std::string> connected_clients();
 

@@ -1,8 +1,15 @@
 #include "cli/commands/connection_settings.h"
 
+#include <algorithm>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <toml++/toml.h>
+#include <utility>
+
+#include "cli/commands/launch_clients.h"
 
 namespace ft::cli::connection_settings_test {
 namespace {
@@ -48,6 +55,20 @@ TEST(ConnectionSettings, WhatAShellWouldReadIsQuoted) {
   const std::string text = connection_settings("claude-code", kFacts);
   EXPECT_NE(text.find(R"(ANTHROPIC_AUTH_TOKEN='it'\''s secret')"), std::string::npos);
   EXPECT_EQ(text.find("ANTHROPIC_BASE_URL='http://127.0.0.1:8080/v1"), std::string::npos);
+}
+
+TEST(ConnectionSettings, ClaudeCodeIsToldAWindowInWhichItDoesNotCompactInEveryTurn) {
+  ConnectionFacts facts = kFacts;
+  for (const auto& [context, told] :
+       std::map<std::int64_t, bool>{{0, false}, {32768, false}, {65536, true}}) {
+    facts.context = context;
+    const std::string line = fmt::format("CLAUDE_CODE_MAX_CONTEXT_TOKENS={}\n", context);
+    EXPECT_EQ(connection_settings("claude-code", facts).find(line) != std::string::npos, told) << context;
+    const auto variables = launch_plan("claude", facts).variables;
+    EXPECT_EQ(std::ranges::count(variables, "CLAUDE_CODE_MAX_CONTEXT_TOKENS",
+                                 &std::pair<std::string, std::string>::first),
+              told ? 1 : 0);
+  }
 }
 
 }  // namespace

@@ -16,18 +16,22 @@ using Json = nlohmann::ordered_json;
 std::string json_text(const std::string& text) { return write_json(Json(text)); }
 
 LaunchPlan claude(const ConnectionFacts& facts) {
-  return {"claude",
-          {},
-          {{"ANTHROPIC_BASE_URL", facts.url},
-           {"ANTHROPIC_AUTH_TOKEN", key_of(facts)},
-           {"ANTHROPIC_MODEL", facts.model},
-           {"ANTHROPIC_DEFAULT_OPUS_MODEL", facts.model},
-           {"ANTHROPIC_DEFAULT_SONNET_MODEL", facts.model},
-           {"ANTHROPIC_DEFAULT_HAIKU_MODEL", facts.model},
-           {"CLAUDE_CODE_ATTRIBUTION_HEADER", "0"},  // its line changes with every request: prefixes miss
-           {"CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS", "1"},
-           {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"}},
-          {"ANTHROPIC_API_KEY"}};
+  LaunchPlan plan{
+      "claude",
+      {},
+      {{"ANTHROPIC_BASE_URL", facts.url},
+       {"ANTHROPIC_AUTH_TOKEN", key_of(facts)},
+       {"ANTHROPIC_MODEL", facts.model},
+       {"ANTHROPIC_DEFAULT_OPUS_MODEL", facts.model},
+       {"ANTHROPIC_DEFAULT_SONNET_MODEL", facts.model},
+       {"ANTHROPIC_DEFAULT_HAIKU_MODEL", facts.model},
+       {"CLAUDE_CODE_ATTRIBUTION_HEADER", "0"},  // its line changes with every request: prefixes miss
+       {"CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS", "1"},
+       {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"}},
+      {"ANTHROPIC_API_KEY"}};
+  if (const std::int64_t window = claude_code_window(facts); window > 0)
+    plan.variables.emplace_back("CLAUDE_CODE_MAX_CONTEXT_TOKENS", std::to_string(window));
+  return plan;
 }
 
 LaunchPlan launch_codex(const ConnectionFacts& facts) {
