@@ -167,7 +167,7 @@ TEST_F(Prepared, AnotherFileOrVersionIsReplaced) {
   expect_repaired(std::string(5000, 'x'), good, "it is not a packed-weight cache");
   std::string old = good;
   ++old[16];
-  expect_repaired(old, good, "it has version 4, this program writes 3");
+  expect_repaired(old, good, "it has version 5, this program writes 4");
   std::string other = good;
   other[70] ^= 1;
   expect_repaired(other, good, "it holds other weights");
