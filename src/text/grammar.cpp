@@ -197,9 +197,9 @@ GrammarCompiler::Compiled GrammarCompiler::tool_calls(const ToolCallRules& rules
   return compile_calls(source, rules);
 }
 
-/// The tools whose schemas do not compile, found by halves: one among 128, or several among fewer. Empty where
-/// that takes more failures, each of which may take all the work that a grammar is allowed, or where only all
-/// together are beyond the limits.
+/// The tools whose schemas do not compile, found by halves: one among 128, or several among fewer. Empty
+/// where that takes more failures, each of which may take all the work that a grammar is allowed, or where
+/// only all together are beyond the limits.
 std::vector<std::string> GrammarCompiler::unusable_tools(const ToolCallRules& rules) const {
   constexpr int kMaxFailures = 8;
   std::vector<std::string> unusable;
