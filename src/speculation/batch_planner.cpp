@@ -100,6 +100,7 @@ RoundSoFar BatchPlanner::others(std::size_t index) const {
   others.rows = plan_.rows - 1 - depths_[index];
   others.tokens = plan_.tokens - 1;
   if (const Drafter* drafter = drafters_[index]; drafter != nullptr) {
+    if (depths_[index] > 0 && slot.fixed < 0) others.planned = drafter, others.depth = depths_[index];
     const DraftProspect& planned = slot.any.drafter == drafter ? slot.any : slot.free;
     for (int i = 0; i < depths_[index]; ++i) others.tokens -= planned.reached[static_cast<std::size_t>(i)];
   }

@@ -17,6 +17,17 @@ DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior)
   }
 }
 
+/// The depth of the batch's plan. If each slot chose for itself, all might drop drafts of which each is dear
+/// next to those of the others.
+DepthPolicy::Best DepthPolicy::planned_depth(const CostModel& costs, const Offer& offer, int max_depth,
+                                             const RoundSoFar& others) const {
+  const AcceptanceEstimate::Rates right = rates(offer);
+  const int depth = std::min(others.depth, max_depth);
+  double chain = 1, tokens = 1;
+  for (int i = 0; i < depth; ++i) tokens += chain *= right[static_cast<std::size_t>(i)];
+  return at_depth(costs, offer, depth, tokens, others);
+}
+
 int DepthPolicy::choose_none() {
   reason_ = {};
   return 0;
@@ -127,7 +138,9 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
     const int max_depth = std::min({offers[i].max_tokens, allowed, kMaxDraftTokens});
     bests[i].tokens = 0;  // it offers nothing
     if (max_depth <= 0) continue;
-    bests[i] = best_depth(costs, offers[i], max_depth, others, rates(offers[i]), allowance(offers[i]));
+    bests[i] = offers[i].drafter == others.planned
+                   ? planned_depth(costs, offers[i], max_depth, others)
+                   : best_depth(costs, offers[i], max_depth, others, rates(offers[i]), allowance(offers[i]));
     reason_.paces[i] = bests[i].pace(), reason_.names[i] = offers[i].drafter->name();
     if (first == count || bests[i].pace() > bests[first].pace()) first = i;
   }

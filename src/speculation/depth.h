@@ -29,6 +29,8 @@ struct RoundSoFar {
   std::array<double, kMaxDrafters> steps_of{};  // [Drafter::number()] of those draft steps
   ContextRead read = {};                        // of all sequences and the others' drafts
   double context = 0;                           // of this slot, in units of 1024 positions
+  const Drafter* planned = nullptr;  // drafts `depth` tokens for this slot by the plan of the batch; or null
+  int depth = 0;
   bool probe = false;  // the batch has drafted nothing for a while: this slot tries a draft
   bool held = false;   // drafts have cost the batch enough: no slot drafts but to probe
 };
@@ -146,6 +148,8 @@ class DepthPolicy {
 
   static Best at_depth(const CostModel& costs, const Offer& offer, int depth, double own_tokens,
                        const RoundSoFar& others);
+  Best planned_depth(const CostModel& costs, const Offer& offer, int max_depth,
+                     const RoundSoFar& others) const;
   Best best_depth(const CostModel& costs, const Offer& offer, int max_depth, const RoundSoFar& others,
                   const AcceptanceEstimate::Rates& right, double allowance) const;
   void note_networks(std::span<const Offer> offers);
