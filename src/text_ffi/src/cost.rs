@@ -90,10 +90,10 @@ fn visit_object(object: &Map<String, Json>, names: bool, found: &mut Multiples) 
     for (key, value) in object {
         match key.as_str() {
             _ if names => {}
-            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "const" | "enum" => {
-                if is_low(value) {
-                    return Err(too_low());
-                }
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "const" | "enum"
+                if is_low(value) =>
+            {
+                return Err(too_low());
             }
             "default" | "examples" | "example" => found.low_note |= is_low(value),
             _ => {}
