@@ -17,8 +17,8 @@ DepthPolicy::DepthPolicy(int depth, const AcceptancePrior& prior)
   }
 }
 
-/// The depth of the batch's plan. If each slot chose for itself, all might drop drafts of which each is dear
-/// next to those of the others.
+/// The depth of the batch's plan. A slot that weighs only its own drafts may drop them because the round's
+/// last rows cost most, and then all slots drop theirs.
 DepthPolicy::Best DepthPolicy::planned_depth(const CostModel& costs, const Offer& offer, int max_depth,
                                              const RoundSoFar& others) const {
   const AcceptanceEstimate::Rates right = rates(offer);

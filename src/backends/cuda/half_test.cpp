@@ -11,6 +11,7 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/emulator/matrix_sum.h"
 #include "backends/cuda/test_devices.h"
+#include "backends/cuda/test_scale.h"
 #include "backends/instruction_programs.h"
 #include "backends/random_weights.h"
 #include "backends/ref/backend.h"
@@ -34,12 +35,7 @@ struct HalfOracle {
 
   float scale(const std::byte* from, std::int64_t index) const {
     if (small_floats()) return format::e8m0_to_float(static_cast<std::uint8_t>(from[index]));
-    const std::byte* const at = from + element_bytes(weight.scale_format) * index;
-    if (weight.scale_format == Format::kF16) return format::f16_to_float(format::load_u16(at));
-    if (weight.scale_format == Format::kBf16) return format::bf16_to_float(format::load_u16(at));
-    float value = 0;
-    std::memcpy(&value, at, sizeof value);
-    return value;
+    return stored_scale(weight, from, index);
   }
   /// A code as a half: its bits are those of a subnormal one.
   std::uint16_t code(const std::vector<std::uint8_t>& codes, std::size_t input, bool high) const {

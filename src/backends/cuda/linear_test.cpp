@@ -11,6 +11,7 @@
 #include "backends/cuda/device.h"
 #include "backends/cuda/kernel_images.h"
 #include "backends/cuda/test_devices.h"
+#include "backends/cuda/test_scale.h"
 #include "backends/random_weights.h"
 #include "format/affine.h"
 #include "format/half.h"
@@ -18,15 +19,6 @@
 
 namespace ft::cuda_linear_test {
 namespace {
-
-float scale_at(const Weight& weight, const std::byte* from, std::int64_t index) {
-  const std::byte* const at = from + element_bytes(weight.scale_format) * index;
-  if (weight.scale_format == Format::kF16) return format::f16_to_float(format::load_u16(at));
-  if (weight.scale_format == Format::kBf16) return format::bf16_to_float(format::load_u16(at));
-  float value = 0;
-  std::memcpy(&value, at, sizeof value);
-  return value;
-}
 
 /// Codes as integers: e2m1 values are doubled.
 std::vector<int> whole_codes(const Weight& weight, std::int64_t output) {
@@ -63,10 +55,10 @@ float oracle(const Weight& weight, std::int64_t output, std::span<const float> r
       const std::int64_t at = output * groups + g;
       const float weight_scale = small_floats
                                      ? format::e8m0_to_float(static_cast<std::uint8_t>(weight.scales[at]))
-                                     : scale_at(weight, weight.scales, at);
+                                     : stored_scale(weight, weight.scales, at);
       sum = std::fma(static_cast<float>(dot), weight_scale * scale, sum);
       if (!small_floats)
-        sum = std::fma(scale_at(weight, weight.biases, at), scale * static_cast<float>(all), sum);
+        sum = std::fma(stored_scale(weight, weight.biases, at), scale * static_cast<float>(all), sum);
     }
     total = slice == 0 ? sum : total + sum;
   }
