@@ -175,7 +175,7 @@ class Heads(TuneTest):
             self.assertIn("tokens/s with it", report["why"])
             return
         run = ("run", "--model", str(model), "-p", "Write a function that adds two numbers.", "-n", "16")
-        self.assertIn(b"mtp drafted", self.expect(0, *run, "--drafter", "mtp").stderr)
+        self.assertIn(b"mtp drafted", self.expect(0, *run, "--drafter", "mtp", "--depth", "2").stderr)
         self.expect(0, "graft", "--onto", str(model), "--remove")
         self.assertNotIn(b"mtp drafted", self.run_program(*run, "--drafter", "mtp").stderr)
 
