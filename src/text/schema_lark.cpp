@@ -261,7 +261,7 @@ std::string SchemaLark::text_terminal(const SchemaShape& shape, std::string_view
 
 std::string SchemaLark::string(const SchemaShape& shape) {
   if (!notation_.string_quote.empty()) {
-    const std::string text = text_terminal(shape, {}, {});
+    const std::string text = text_terminal(shape, notation_.tag, {});
     if (text.empty()) return rule(std::string(notation_.any_text));
     const std::string_view quote = notation_.string_quote;
     return rule(fmt::format("{0} {1} {0}", quote, text));

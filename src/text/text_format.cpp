@@ -1,5 +1,6 @@
 #include "text/text_format.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "text/json_text.h"
@@ -7,6 +8,8 @@
 namespace ft {
 
 namespace {
+
+char ascii_upper(char c) { return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c; }
 
 /// A regular expression as a terminal of Lark.
 std::string terminal(std::string_view expression) {
@@ -26,16 +29,22 @@ std::string terminal(std::string_view expression) {
 
 }  // namespace
 
-std::string lark_of(const TextFormat& format, const std::string& rule, std::string_view suffix,
+std::string lark_of(const TextFormat& format, const std::string& rule, const TextEnd& end,
                     std::string& lark) {
-  const std::string end = suffix.empty() ? "" : json_quoted(suffix);
+  const std::string suffix = end.suffix.empty() ? "" : json_quoted(end.suffix);
   if (format.syntax == "regex") {
-    const std::string attribute = end.empty() ? "" : fmt::format("[suffix={}]", end);
-    lark += fmt::format("{}{}: {}\n", rule, attribute, terminal(format.definition));
+    std::string text = terminal(format.definition);
+    if (!end.without.empty()) {
+      std::string name = rule;
+      std::ranges::transform(name, name.begin(), ascii_upper);
+      lark += fmt::format("{}: {} & ~/(?s:.*){}(?s:.*)/\n", name, text, end.without);
+      text = name;
+    }
+    lark += fmt::format("{}{}: {}\n", rule, suffix.empty() ? "" : fmt::format("[suffix={}]", suffix), text);
     return rule;
   }
   lark += fmt::format("{}: %lark {{\n{}\n}}\n", rule, format.definition);
-  return end.empty() ? rule : fmt::format("{} {}", rule, end);
+  return suffix.empty() ? rule : fmt::format("{} {}", rule, suffix);
 }
 
 }  // namespace ft

@@ -11,9 +11,14 @@ struct TextFormat {
   std::string definition;  // in llguidance's Lark, or Rust's regex
 };
 
-/// The text as a Lark expression; the rule that it needs is appended to `lark` and named `rule`. Unless
-/// `suffix` is empty, the expression includes it, and the text of a regex ends at its first occurrence.
-std::string lark_of(const TextFormat& format, const std::string& rule, std::string_view suffix,
-                    std::string& lark);
+/// What a call has around a text.
+struct TextEnd {
+  std::string suffix;   // follows the text; the text of a regex ends at its first occurrence
+  std::string without;  // a regular expression of Lark that no part of the text of a regex matches
+};
+
+/// The text and its suffix as a Lark expression; the rules that it needs are appended to `lark`, their names
+/// begin with `rule`.
+std::string lark_of(const TextFormat& format, const std::string& rule, const TextEnd& end, std::string& lark);
 
 }  // namespace ft

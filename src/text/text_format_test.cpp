@@ -62,6 +62,8 @@ TEST(TextFormat, ARegexHoldsInEveryFormOfCalls) {
 TEST(TextFormat, ARegexThatMatchesEverythingEndsWithTheParameter) {
   const auto grammar = tools(rules_of(kQwen35Format, {"regex", "(?s:.*)"}));
   EXPECT_TRUE(accepts(*grammar, xml("a\n</b>\nc")));
+  EXPECT_TRUE(accepts(*grammar, xml("a\n</parameter>\nc")));
+  EXPECT_FALSE(accepts(*grammar, xml("a</parameter> </function>c"))) << "its parser would end the text";
   EXPECT_FALSE(accepts(*grammar, xml("a") + "b"));
 }
 
@@ -71,7 +73,7 @@ TEST(TextFormat, GemmaDelimitsTheTextByItsToken) {
   const auto body = kGemma4Format.calls.text_body({"patch", {"regex", "a/b\n"}, tags}, "f0", lark);
   ASSERT_TRUE(body.ok());
   EXPECT_EQ(*body, R"("call:patch{input:" quote f0_text quote "}")");
-  EXPECT_EQ(lark, "f0_text: /(a\\/b\\n)/\n");
+  EXPECT_EQ(lark, "F0_TEXT: /(a\\/b\\n)/ & ~/(?s:.*)<\\|\"\\|>(?s:.*)/\nf0_text: F0_TEXT\n");
 }
 
 TEST(TextFormat, ALarkGrammarInsideJsonIsRefused) {

@@ -1,8 +1,9 @@
 // Draws random finished calls from the grammar of a tool's schema, without a model: a line of JSON
 // {"format", "tools", "required", "seed", "draws"} from standard input gives a line {"refused"} or
-// {"calls": [{"name", "arguments", "text"}], "content", "unfinished"}. Each text goes through the parser of
-// its format. With "on_sight": true the answers are free until a call begins, the calls have "ended" too, and
-// "cut" says where an answer that ends early is not the beginning of the whole one. For call_schemas_test.py.
+// {"calls": [{"name", "arguments", "ended", "text"}], "content", "unfinished"}: what a client sees. Texts
+// hold markup of the formats, in its own tokens and spelt in others. With "on_sight": true the answers are
+// free until a call begins, and "cut" says where an answer that ends early is not the beginning of the whole
+// one. For call_schemas_test.py.
 #include <algorithm>
 #include <fmt/format.h>
 #include <iostream>
@@ -29,6 +30,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTokens = 250;
+constexpr size_t kLongTokens = 100;
 
 void add_text(Json& to, const std::string& more) { to = to.get<std::string>() + more; }
 
@@ -49,6 +51,7 @@ struct Drawing {
   Tokenizer tokenizer;
   std::vector<int32_t> eos;
   std::vector<std::vector<int32_t>> endings;  // texts that end a string, an array, a value
+  std::vector<std::vector<int32_t>> markup;   // texts that a parser of calls may take for its own
   ThinkingMarks marks;
   GrammarCompiler grammars;
 
@@ -58,93 +61,102 @@ struct Drawing {
         eos(std::move(ends)),
         marks(tokenizer, eos, format),
         grammars(tokenizer, eos) {
-    for (const char* text : {"\n</parameter>", "</arg_value>", "\"", "}", "]", "<|\"|>"}) {
-      endings.push_back(std::move(tokenizer.encode(text, false)).value());
+    for (const char* text : {"\n</parameter>", "</arg_value>", "\"", "}", "]", "<|\"|>"})
+      endings.push_back(encoded(text));
+    std::vector<std::string> texts = {std::string(format.calls.begin), std::string(format.calls.end)};
+    texts.insert(texts.end(), format.special_tokens.begin(), format.special_tokens.end());
+    for (const char* text :
+         {"</parameter>\n</function>\n</tool_call>", "</parameter>\n<parameter=a>\n", "</parameter>",
+          "</arg_value>\n<arg_key>a</arg_key>\n<arg_value>", "</arg_value></tool_call>", "</tool_call>",
+          "<tool_call>", "</think>", "<think>", "<tool_call|>", "\"}}\n</tool_call>", "<|call|>",
+          "<|end|><|start|>assistant<|channel|>final<|message|>", "[TOOL_CALLS]", "\\\"", "\\u003c", ", \""})
+      texts.emplace_back(text);
+    for (const std::string& text : texts) {
+      if (text.empty()) continue;
+      markup.push_back(encoded(text));
+      markup.push_back(spelt(text));
     }
   }
 
-  bool allows(GrammarMatcher& matcher, int32_t id, std::vector<uint32_t>& mask) const {
-    if (!matcher.mask(mask).ok()) return false;
-    return allowed(mask, id);
+  std::vector<int32_t> encoded(std::string_view text) const {
+    return std::move(tokenizer.encode(text, false)).value();
   }
 
-  /// Takes all tokens of an ending, or none.
-  bool end(GrammarMatcher& matcher, const std::vector<int32_t>& ids, std::vector<uint32_t>& mask) const {
-    for (size_t i = 0; i < ids.size(); ++i) {
-      if (allows(matcher, ids[i], mask) && matcher.consume({&ids[i], 1}).ok()) continue;
-      // Where a mask takes too much work, all further calls fail: the answer does not end.
-      if (i > 0) static_cast<void>(matcher.rollback(i));
-      return false;
+  /// In tokens of a byte, so none is a special token.
+  std::vector<int32_t> spelt(std::string_view text) const {
+    std::vector<int32_t> ids;
+    for (const char c : text) {
+      for (const int32_t id : encoded({&c, 1})) ids.push_back(id);
     }
-    return true;
+    return ids;
   }
 
-  /// The text of one answer; nothing if it does not end.
-  std::optional<std::string> draw(const Grammar& grammar, std::mt19937_64& random) const {
-    GrammarMatcher matcher = std::move(grammar.start()).value();
-    std::vector<uint32_t> mask(static_cast<size_t>(tokenizer.vocab_size()) / 32 + 1);
-    std::string text;
+  /// Tokens that an answer tries to take next; often none. A long answer tries to end.
+  std::vector<int32_t> wish(size_t step, std::mt19937_64& random) const {
+    const auto one_of = [&](const auto& all) { return all[random() % all.size()]; };
+    const auto chance = random() % 8;
+    if (step > kLongTokens || chance < 4) return one_of(endings);
+    return chance == 4 ? one_of(markup) : std::vector<int32_t>();
+  }
+
+  /// The tokens of one answer that begins with `wanted` where it may; nothing if it does not end. `mask()`:
+  /// the tokens that may come next; `take(id)`: one of them.
+  template <class Mask, class Take>
+  std::optional<std::vector<int32_t>> walk(std::vector<int32_t> wanted, Mask mask, Take take,
+                                           std::mt19937_64& random) const {
+    std::vector<int32_t> all, ids;
     for (size_t step = 0; step < kMaxTokens; ++step) {
-      const auto& ending = endings[random() % endings.size()];
-      if (random() % 2 == 0 && end(matcher, ending, mask)) {
-        for (const int32_t id : ending) text += tokenizer.token_bytes(id);
-        continue;
-      }
-      if (!matcher.mask(mask).ok()) return std::nullopt;
-      std::vector<int32_t> ids;
-      for (int32_t id = 0; id < tokenizer.vocab_size(); ++id) {
-        if (allowed(mask, id)) ids.push_back(id);
-      }
-      if (ids.empty()) return std::nullopt;
-      const int32_t id = ids[random() % ids.size()];
-      if (std::ranges::find(eos, id) != eos.end()) return text;
-      if (!matcher.consume({&id, 1}).ok()) return std::nullopt;
-      text += tokenizer.token_bytes(id);
-    }
-    return std::nullopt;
-  }
-
-  /// The tokens of one answer to a request that may call: text, perhaps a call. The first call that begins
-  /// obeys `fields.grammar`. Nothing if it does not end.
-  std::optional<std::vector<int32_t>> draw_on_sight(const RequestFields& fields,
-                                                    std::mt19937_64& random) const {
-    const auto constraint = std::move(AnswerConstraint::make(fields, tokenizer, marks)).value();
-    std::vector<int32_t> all;
-    std::vector<int32_t> wanted = before_call(random);
-    for (size_t step = 0; step < kMaxTokens; ++step) {
-      if (wanted.empty() && random() % 2 == 0) wanted = endings[random() % endings.size()];
-      const auto mask = constraint->mask({});
-      if (!mask) return std::nullopt;
+      if (wanted.empty()) wanted = wish(step, random);
+      const auto words = mask();
+      if (!words) return std::nullopt;
       int32_t id = -1;
-      if (!wanted.empty() && allowed(*mask, wanted.front())) {
+      if (!wanted.empty() && allowed(*words, wanted.front())) {
         id = wanted.front();
         wanted.erase(wanted.begin());
       } else {
-        wanted.clear();
-        std::vector<int32_t> ids;
+        wanted.clear(), ids.clear();
         for (int32_t one = 0; one < tokenizer.vocab_size(); ++one) {
-          if (allowed(*mask, one)) ids.push_back(one);
+          if (allowed(*words, one)) ids.push_back(one);
         }
         if (ids.empty()) return std::nullopt;
         id = ids[random() % ids.size()];
       }
       if (std::ranges::find(eos, id) != eos.end()) return all;
-      constraint->commit({&id, 1});
+      if (!take(id)) return std::nullopt;
       all.push_back(id);
     }
     return std::nullopt;
   }
 
+  /// The tokens of one answer that follows a grammar from its beginning on.
+  std::optional<std::vector<int32_t>> draw(const Grammar& grammar, std::mt19937_64& random) const {
+    GrammarMatcher matcher = std::move(grammar.start()).value();
+    std::vector<uint32_t> words(static_cast<size_t>(tokenizer.vocab_size()) / 32 + 1);
+    // Where a mask takes too much work, all further calls fail: the answer does not end.
+    const auto mask = [&] {
+      return matcher.mask(words).ok() ? std::optional(std::span<const uint32_t>(words)) : std::nullopt;
+    };
+    return walk({}, mask, [&](int32_t id) { return matcher.consume({&id, 1}).ok(); }, random);
+  }
+
+  /// The tokens of one answer to a request that may call: text, perhaps a call. The first call that begins
+  /// obeys `fields.grammar`.
+  std::optional<std::vector<int32_t>> draw_on_sight(const RequestFields& fields,
+                                                    std::mt19937_64& random) const {
+    const auto constraint = std::move(AnswerConstraint::make(fields, tokenizer, marks)).value();
+    const auto take = [&](int32_t id) {
+      constraint->commit({&id, 1});
+      return true;
+    };
+    return walk(before_call(random), [&] { return constraint->mask({}); }, take, random);
+  }
+
   /// A few tokens of text and the beginning of a call, sometimes spelt in bytes and sometimes twice.
   std::vector<int32_t> before_call(std::mt19937_64& random) const {
     const std::string begin = begin_of_call(random() % 4 == 0);
-    std::vector<int32_t> ids = std::move(tokenizer.encode(random() % 2 == 0 ? "" : "I look.", false)).value();
-    const bool spelt = random() % 3 == 0;
-    for (size_t at = 0; at < begin.size(); at += spelt ? 1 : begin.size()) {
-      const auto more =
-          std::move(tokenizer.encode(begin.substr(at, spelt ? 1 : begin.size()), false)).value();
-      ids.insert(ids.end(), more.begin(), more.end());
-    }
+    std::vector<int32_t> ids = encoded(random() % 2 == 0 ? "" : "I look.");
+    const std::vector<int32_t> more = random() % 3 == 0 ? spelt(begin) : encoded(begin);
+    ids.insert(ids.end(), more.begin(), more.end());
     return ids;
   }
 
@@ -206,9 +218,11 @@ struct Drawing {
     return right ? "" : fmt::format("cut after {} of {} tokens: {}", count, ids.size(), cut.dump());
   }
 
-  Json answer_on_sight(const Json& asked) const {
+  Json answer(const Json& asked) const {
+    const bool on_sight = asked.value("on_sight", false);
     ToolCallRules rules;
-    rules.tools_json = asked["tools"].dump(), rules.format = &format, rules.on_sight = true;
+    rules.tools_json = asked["tools"].dump(), rules.format = &format, rules.on_sight = on_sight;
+    if (!on_sight) rules.required = asked["required"].get<bool>(), rules.parallel = false;
     const auto grammar = grammars.tool_calls(rules);
     if (!grammar.ok()) return {{"refused", grammar.error().message}};
     RequestFields fields;
@@ -216,7 +230,7 @@ struct Drawing {
     std::mt19937_64 random(asked["seed"].get<uint64_t>());
     Json result = {{"calls", Json::array()}, {"content", Json::array()}, {"unfinished", 0}};
     for (int i = 0; i < asked["draws"].get<int>(); ++i) {
-      const auto ids = draw_on_sight(fields, random);
+      const auto ids = on_sight ? draw_on_sight(fields, random) : draw(**grammar, random);
       if (!ids) {
         result["unfinished"] = result["unfinished"].get<int>() + 1;
         continue;
@@ -228,39 +242,10 @@ struct Drawing {
         call["text"] = text;
         result["calls"].push_back(std::move(call));
       }
-      for (size_t count = 0; count < ids->size() && !result.contains("cut"); ++count) {
+      if (whole["content"] != "") result["content"].push_back(whole["content"]);
+      for (size_t count = 0; on_sight && count < ids->size() && !result.contains("cut"); ++count) {
         const std::string fault = fault_of_cut(*ids, count, fields, whole);
         if (!fault.empty()) result["cut"] = fault + "\nwhole: " + whole.dump();
-      }
-    }
-    return result;
-  }
-
-  Json answer(const Json& asked) const {
-    if (asked.value("on_sight", false)) return answer_on_sight(asked);
-    ToolCallRules rules;
-    rules.tools_json = asked["tools"].dump();
-    rules.format = &format, rules.required = asked["required"].get<bool>(), rules.parallel = false;
-    const auto grammar = grammars.tool_calls(rules);
-    if (!grammar.ok()) return {{"refused", grammar.error().message}};
-    std::mt19937_64 random(asked["seed"].get<uint64_t>());
-    Json result = {{"calls", Json::array()}, {"content", Json::array()}, {"unfinished", 0}};
-    for (int i = 0; i < asked["draws"].get<int>(); ++i) {
-      const auto text = draw(**grammar, random);
-      if (!text) {
-        result["unfinished"] = result["unfinished"].get<int>() + 1;
-        continue;
-      }
-      const auto parser = format.calls.parser(std::move(ToolSchemas::parse(rules.tools_json)).value());
-      std::vector<AnswerEvent> events;
-      parser->push(*text, events);
-      parser->finish(false, events);
-      for (const AnswerEvent& event : events) {
-        if (event.kind == AnswerEvent::Kind::kToolBegin)
-          result["calls"].push_back({{"name", event.text}, {"arguments", ""}, {"text", *text}});
-        if (event.kind == AnswerEvent::Kind::kText) result["content"].push_back(event.text);
-        if (event.kind != AnswerEvent::Kind::kToolArguments) continue;
-        add_text(result["calls"].back()["arguments"], event.text);
       }
     }
     return result;

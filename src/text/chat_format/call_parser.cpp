@@ -7,6 +7,13 @@
 
 namespace ft {
 
+namespace {
+
+constexpr int kMaxOpenStrings = 16;  // of an answer, for which the text after them is searched
+constexpr int kMaxJsonNesting = 100;
+
+}  // namespace
+
 /// Emits `text` but holds white space until other text follows.
 void CallParser::content(std::string_view text, std::vector<AnswerEvent>& out) {
   if (swallow_) {
@@ -44,6 +51,7 @@ void CallParser::begin_value(std::vector<AnswerEvent>& out) {
   repeated_ = !keys_.insert(key_).second;
   streams_ = !waits_ && schemas_.type_of(name_, key_).is_plain_string();
   value_.clear();
+  scan_ = {}, looked_ = 0;
   if (repeated_ || waits_) return;
   const std::string start =
       (keys_.size() == 1 ? "{" : ",") + json_quoted(key_) + ":" + (streams_ ? "\"" : "");
@@ -51,13 +59,12 @@ void CallParser::begin_value(std::vector<AnswerEvent>& out) {
 }
 
 void CallParser::add_value(std::string_view text, std::vector<AnswerEvent>& out) {
-  if (repeated_) {
-    return;
-  }
   if (!streams_) {
     value_ += text;
+    scan_.push(text);
     return;
   }
+  if (repeated_) return;
   std::string escaped;
   append_json_escaped(text, escaped);
   emit(AnswerEvent::Kind::kToolArguments, escaped, out);
@@ -71,6 +78,27 @@ void CallParser::end_value(std::vector<AnswerEvent>& out) {
     emit(AnswerEvent::Kind::kToolArguments, streams_ ? "\"" : reader()(value_, schemas_.type_of(name_, key_)),
          out);
   }
+}
+
+CallParser::Ending CallParser::ending_in_string(std::string_view rest,
+                                                std::span<const std::string_view> close, size_t& size) {
+  if (open_strings_ == kMaxOpenStrings) return Ending::kYes;
+  if (looked_ == 0) ahead_ = scan_;
+  looked_ += ahead_.push_to_end(rest.substr(looked_));
+  if (!ahead_.ended() && !last_) return Ending::kWait;
+  bool follows = false;
+  if (ahead_.ended()) {
+    const std::string_view after = rest.substr(looked_);
+    TagMatch::Kind found = TagMatch::kNone;
+    for (const std::string_view tag : close) found = std::max(found, match_tag(after, {}, tag).kind);
+    if (found == TagMatch::kPartial && !last_) return Ending::kWait;
+    const bool all_read = last_ && after.find_first_not_of(kTagSpace) == std::string_view::npos;
+    follows = found == TagMatch::kFull || all_read;
+  }
+  size = std::exchange(looked_, 0);
+  if (follows && is_json(value_ + std::string(rest.substr(0, size)), kMaxJsonNesting)) return Ending::kNo;
+  ++open_strings_;
+  return Ending::kYes;
 }
 
 void CallParser::cut_call(bool open, std::vector<AnswerEvent>& out) {

@@ -5,12 +5,14 @@
 
 #include <cstddef>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "text/call_values.h"
+#include "text/json_scan.h"
 #include "text/tool_parser.h"
 #include "text/tool_schema.h"
 
@@ -45,6 +47,13 @@ class CallParser : public ToolParser {
   void begin_value(std::vector<AnswerEvent>& out);
   void add_value(std::string_view text, std::vector<AnswerEvent>& out);
   void end_value(std::vector<AnswerEvent>& out);
+
+  enum class Ending { kNo, kYes, kWait };
+  /// Whether a tag at the front of `rest` ends the value, inside a string of its JSON. A string may hold the
+  /// end of a call and the beginning of the next: it continues if the value then becomes JSON that
+  /// `close` follows. If not, a model has left the string open. `size`: the bytes up to the end of the JSON.
+  Ending ending_in_string(std::string_view rest, std::span<const std::string_view> close, size_t& size);
+  bool looks_ahead() const { return looked_ > 0; }
   /// Emits the written part that is still held back of a call that was cut, inside a value if `open`.
   void cut_call(bool open, std::vector<AnswerEvent>& out);
 
@@ -63,10 +72,16 @@ class CallParser : public ToolParser {
   bool repeated_ = false;          // the key was there before: the value is dropped
   bool waits_ = false;             // the tool has alternatives: its values wait for the call's end
   std::vector<CallValue> values_;  // that wait
+  JsonScan scan_;                  // of the value, unless it streams; of a call in JSON
 
   /// How values are written.
   virtual ValueReader reader() const { return json_of_parameter; }
   virtual ValueReader cut_reader() const { return cut_json_of_parameter; }
+
+ private:
+  JsonScan ahead_;     // of the value and of the text after a tag in one of its strings
+  size_t looked_ = 0;  // bytes of that text
+  int open_strings_ = 0;
 };
 
 }  // namespace ft

@@ -6,6 +6,7 @@
 #include "text/chat_format/gemma4_tags.h"
 #include "text/grammar_tags.h"
 #include "text/json_text.h"
+#include "text/pattern.h"
 #include "text/schema_lark.h"
 #include "text/tool_grammar.h"
 
@@ -49,12 +50,16 @@ Result<std::string> gemma4_text_body(const TextFunction& function, const std::st
                                      std::string& lark) {
   const std::string head =
       json_quoted(fmt::format("{}{}{{{}:", gemma4_tags::kCallWord, function.name, kTextParameter));
-  return fmt::format("{} quote {} quote \"}}\"", head, lark_of(function.format, prefix + "_text", {}, lark));
+  return fmt::format(
+      "{} quote {} quote \"}}\"", head,
+      lark_of(function.format, prefix + "_text", {{}, escaped_for_lark(gemma4_tags::kQuote)}, lark));
 }
 
 std::string gemma4_shared_rules(const GrammarTags& tags) {
-  return fmt::format("quote: {}\n", tags.expression(gemma4_tags::kQuote)) +
-         "text: quote /(?s:.*)/ quote\n"
+  // Ordinary tokens may spell the quote too, and the parser of calls would end the text there.
+  return fmt::format("quote: {}\nTEXT_OF_VALUE: /(?s:.*)/ & ~/(?s:.*){}(?s:.*)/\n",
+                     tags.expression(gemma4_tags::kQuote), escaped_for_lark(gemma4_tags::kQuote)) +
+         "text: quote TEXT_OF_VALUE quote\n"
          "any_value: text | /-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?/ | \"true\" | \"false\" | "
          "\"null\" "
          "| any_object | any_array\n"

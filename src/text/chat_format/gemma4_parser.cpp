@@ -150,12 +150,12 @@ Gemma4Parser::Progress Gemma4Parser::step_key(std::vector<AnswerEvent>& out) {
     end_call(out);
     return become(State::kAfter, held_[0] == '}' ? 1 : 0);
   }
-  size_t from = held_.starts_with(gemma4_tags::kQuote)
-                    ? held_.find(gemma4_tags::kQuote, gemma4_tags::kQuote.size())
-                    : 0;
-  if (!held_.starts_with(gemma4_tags::kQuote) && held_[0] == '"') from = held_.find('"', 1);
+  const bool quoted = held_.starts_with(gemma4_tags::kQuote);
+  size_t from = quoted ? held_.find(gemma4_tags::kQuote, gemma4_tags::kQuote.size()) : 0;
+  if (!quoted && held_[0] == '"') from = held_.find('"', 1);
+  if (quoted && from == std::string::npos && !last_) return Progress::kWait;
   const size_t end = from == std::string::npos ? from : held_.find_first_of(":},", from);
-  const size_t call_end = held_.find(gemma4_tags::kCallClose);
+  const size_t call_end = held_.find(gemma4_tags::kCallClose, quoted && from != std::string::npos ? from : 0);
   if (call_end < end) return become(State::kKey, call_end);
   if (end == std::string::npos) return Progress::kWait;
   if (held_[end] != ':') return become(State::kKey, end);  // a key without a value

@@ -7,6 +7,7 @@
 #include "text/chat_format/tagged_arguments.h"
 #include "text/grammar_tags.h"
 #include "text/json_text.h"
+#include "text/pattern.h"
 #include "text/tool_grammar.h"
 
 namespace ft {
@@ -34,8 +35,9 @@ Result<CallBody> glm4_moe_call_body(const ToolFunction& function, const std::str
 Result<std::string> glm4_moe_text_body(const TextFunction& function, const std::string& prefix,
                                        std::string& lark) {
   const std::optional<std::string> close = function.tags.token(glm4_moe_tags::kValueClose);
-  const std::string text =
-      lark_of(function.format, prefix + "_text", close ? "" : glm4_moe_tags::kValueClose, lark);
+  const std::string end(glm4_moe_tags::kValueClose);
+  const std::string text = lark_of(function.format, prefix + "_text",
+                                   {close ? "" : end, close ? escaped_for_lark(end) : ""}, lark);
   return fmt::format("{} {} {} {} {} {} {} {}", json_quoted(function.name), kLine,
                      function.tags.expression(fmt::format("{}{}{}", glm4_moe_tags::kKeyOpen, kTextParameter,
                                                           glm4_moe_tags::kKeyClose)),

@@ -26,23 +26,6 @@ Found find_tag(std::string_view text, std::initializer_list<std::string_view> ta
   return found;
 }
 
-constexpr int kMaxInnerTags = 16;  // tags in the strings of one JSON value
-
-/// True if `text` is the beginning of an object or array that stops inside a string.
-bool stops_in_string(std::string_view text) {
-  const size_t first = text.find_first_not_of(kTagSpace);
-  if (first == std::string_view::npos || (text[first] != '{' && text[first] != '[')) return false;
-  bool inside = false;
-  for (size_t i = first; i < text.size(); ++i) {
-    if (text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      inside = !inside;
-    }
-  }
-  return inside;
-}
-
 std::string_view trimmed(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(kTagSpace), text.size()));
   return text.substr(0, text.find_last_not_of(kTagSpace) + 1);
@@ -176,19 +159,21 @@ Glm4MoeParser::Progress Glm4MoeParser::step_after_key(std::vector<AnswerEvent>& 
   return Progress::kMore;
 }
 
-/// Does the </arg_value> before held_[after] end the value? Inside a string of JSON only if the call
-/// continues.
-Glm4MoeParser::Ending Glm4MoeParser::ending(size_t after) {
-  if (inner_tags_ >= kMaxInnerTags || !stops_in_string(value_)) return Ending::kYes;
-  std::string_view rest = std::string_view(held_).substr(after);
+/// Does the </arg_value> at held_[at] end the value? Inside a string of JSON only if the call continues.
+/// `size`: the bytes that belong to the value.
+Glm4MoeParser::Ending Glm4MoeParser::ending(size_t at, size_t& size) {
+  size = 1;
+  if (!scan_.in_string()) return Ending::kYes;
+  const std::string_view close = glm4_moe_tags::kValueClose;
+  if (looks_ahead()) return ending_in_string(std::string_view(held_).substr(at), {&close, 1}, size);
+  std::string_view rest = std::string_view(held_).substr(at + close.size());
   const size_t gap = std::min(rest.find_first_not_of(kTagSpace), rest.size());
   rest.remove_prefix(gap);
   const Found next =
       find_tag(rest, {glm4_moe_tags::kKeyOpen, glm4_moe_tags::kCallClose, glm4_moe_tags::kCallOpen});
-  if (!next.tag.empty() || (rest.empty() && last_)) return Ending::kYes;
-  if ((rest.empty() || next.undecided) && gap <= kMaxTagGap && !last_) return Ending::kWait;
-  ++inner_tags_;
-  return Ending::kNo;
+  if (rest.empty() && last_) return Ending::kYes;
+  if (!next.tag.empty()) return ending_in_string(std::string_view(held_).substr(at), {&close, 1}, size);
+  return (rest.empty() || next.undecided) && gap <= kMaxTagGap && !last_ ? Ending::kWait : Ending::kNo;
 }
 
 Glm4MoeParser::Progress Glm4MoeParser::step_value(std::vector<AnswerEvent>& out) {
@@ -199,15 +184,15 @@ Glm4MoeParser::Progress Glm4MoeParser::step_value(std::vector<AnswerEvent>& out)
     from = tag;
     if (from == held_.size()) break;
     const Found close = find_tag(std::string_view(held_).substr(from), {glm4_moe_tags::kValueClose});
-    const Ending ends = close.tag.empty() ? Ending::kNo : ending(from + glm4_moe_tags::kValueClose.size());
+    size_t size = 1;
+    const Ending ends = close.tag.empty() ? Ending::kNo : ending(from, size);
     if (ends == Ending::kYes) {
       end_value(out);
-      inner_tags_ = 0;
       return become(State::kBody, from + glm4_moe_tags::kValueClose.size());
     }
     if (ends == Ending::kWait || (close.undecided && !last_)) break;
-    add_value("<", out);
-    ++from;
+    add_value(std::string_view(held_).substr(from, size), out);
+    from += size;
   }
   held_.erase(0, from);
   return Progress::kWait;

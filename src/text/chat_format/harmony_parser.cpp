@@ -126,7 +126,7 @@ void HarmonyParser::begin_message(std::string_view header) {
 void HarmonyParser::begin_body(Kind kind) {
   state_ = State::kBody, kind_ = kind;
   divides_ = last_shown_ == kind && kind != Kind::kCall;
-  value_.clear();
+  value_.clear(), scan_ = {};
 }
 
 CallParser::Progress HarmonyParser::step_body(std::vector<AnswerEvent>& out) {
@@ -134,8 +134,19 @@ CallParser::Progress HarmonyParser::step_body(std::vector<AnswerEvent>& out) {
                                         harmony_tags::kStart};
   const FoundTag tag = find_mark(held_, kTags);
   add(std::string_view(held_).substr(0, tag.at), out);
-  held_.erase(0, tag.at + tag.size);
+  held_.erase(0, tag.at);
   if (tag.size == 0) return Progress::kWait;
+  if (kind_ == Kind::kCall && scan_.in_string()) {
+    size_t size = 0;
+    const Ending ends = ending_in_string(held_, kTags, size);
+    if (ends == Ending::kWait) return Progress::kWait;
+    if (ends == Ending::kNo) {
+      add(std::string_view(held_).substr(0, size), out);
+      held_.erase(0, size);
+      return Progress::kMore;
+    }
+  }
+  held_.erase(0, tag.size);
   if (kind_ == Kind::kCall) end_call(out);
   state_ = State::kHeader;
   return Progress::kMore;
@@ -145,6 +156,7 @@ void HarmonyParser::add(std::string_view text, std::vector<AnswerEvent>& out) {
   if (text.empty()) return;
   if (kind_ == Kind::kCall) {
     value_ += text;
+    scan_.push(text);
     return;
   }
   const auto kind = kind_ == Kind::kReasoning ? AnswerEvent::Kind::kReasoning : AnswerEvent::Kind::kText;
@@ -171,7 +183,7 @@ void HarmonyParser::end_call(std::vector<AnswerEvent>& out) {
 
 /// A header without a message is dropped.
 void HarmonyParser::finish(bool cut, std::vector<AnswerEvent>& out) {
-  last_ = true;
+  last_ = !cut || state_ != State::kBody || kind_ != Kind::kCall;
   while (!held_.empty() && step(out) == Progress::kMore) {
   }
   if (state_ == State::kBody) {

@@ -113,7 +113,7 @@ ListedCallsParser::Progress ListedCallsParser::step_text(std::vector<AnswerEvent
 
 ListedCallsParser::Progress ListedCallsParser::begin_object(std::string_view name, size_t at) {
   named_ = name;
-  seen_ = 0, depth_ = 0, in_string_ = escaped_ = false;
+  seen_ = 0, scan_ = {};
   return take_markup(State::kObject, at);
 }
 
@@ -176,22 +176,12 @@ ListedCallsParser::Progress ListedCallsParser::step_items(std::vector<AnswerEven
 }
 
 ListedCallsParser::Progress ListedCallsParser::step_object(std::vector<AnswerEvent>& out) {
-  for (; seen_ < held_.size(); ++seen_) {
-    const char c = held_[seen_];
-    if (in_string_) {
-      in_string_ = escaped_ || c != '"';
-      escaped_ = !escaped_ && c == '\\';
-      continue;
-    }
-    in_string_ = c == '"';
-    depth_ += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-    if (depth_ > 0) continue;
-    const size_t size = seen_ + 1;
-    const bool named = !named_.empty();
-    if (!take_object(std::string_view(held_).substr(0, size), out)) return no_call(size, out);
-    return become(named ? State::kAfter : in_list_ ? State::kItems : State::kText, size);
-  }
-  return Progress::kWait;
+  seen_ += scan_.push_to_end(std::string_view(held_).substr(seen_));
+  if (!scan_.ended()) return Progress::kWait;
+  const size_t size = seen_;
+  const bool named = !named_.empty();
+  if (!take_object(std::string_view(held_).substr(0, size), out)) return no_call(size, out);
+  return become(named ? State::kAfter : in_list_ ? State::kItems : State::kText, size);
 }
 
 /// Another named call may follow without a mark.

@@ -58,8 +58,6 @@ class ListedCallsParser final : public CallParser {
   std::string named_;     // the name, if the object is arguments alone
   bool in_list_ = false;  // the object is an item of a list
   size_t seen_ = 0;       // of the object: the position of the reader
-  int depth_ = 0;         // its open brackets
-  bool in_string_ = false, escaped_ = false;
 };
 
 /// The grammar of one item of a list, for ToolCallSyntax.

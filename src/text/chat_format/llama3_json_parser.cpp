@@ -83,7 +83,7 @@ bool Llama3JsonParser::step(std::vector<AnswerEvent>& out) {
     size_t at = 0;
     const Verdict verdict = begins_call(held_, schemas_, at);
     if (verdict == Verdict::kMore) return false;
-    seen_ = 0, depth_ = 0, in_string_ = escaped_ = false;
+    seen_ = 0, scan_ = {};
     if (verdict == Verdict::kText) {
       become_text();
     } else {
@@ -92,23 +92,12 @@ bool Llama3JsonParser::step(std::vector<AnswerEvent>& out) {
     }
     return true;
   }
-  for (; seen_ < held_.size(); ++seen_) {
-    const char c = held_[seen_];
-    if (in_string_) {
-      in_string_ = escaped_ || c != '"';
-      escaped_ = !escaped_ && c == '\\';
-      continue;
-    }
-    in_string_ = c == '"';
-    depth_ += c == '{' || c == '[' ? 1 : c == '}' || c == ']' ? -1 : 0;
-    if (depth_ > 0) continue;
-    const size_t size = seen_ + 1;
-    const bool called = take_call(std::string_view(held_).substr(0, size), out);
-    if (called) held_.erase(0, size);
-    state_ = called ? State::kUndecided : State::kText;
-    return true;
-  }
-  return false;
+  seen_ += scan_.push_to_end(std::string_view(held_).substr(seen_));
+  if (!scan_.ended()) return false;
+  const bool called = take_call(std::string_view(held_).substr(0, seen_), out);
+  if (called) held_.erase(0, seen_);
+  state_ = called ? State::kUndecided : State::kText;
+  return true;
 }
 
 bool Llama3JsonParser::take_call(std::string_view json, std::vector<AnswerEvent>& out) {

@@ -33,10 +33,7 @@ class Llama3JsonParser final : public CallParser {
   void become_text();
 
   State state_ = State::kUndecided;
-  // Of a call: the position of the reader, and the open brackets.
-  size_t seen_ = 0;
-  int depth_ = 0;
-  bool in_string_ = false, escaped_ = false;
+  size_t seen_ = 0;  // of a call: the position of the reader
 };
 
 }  // namespace ft

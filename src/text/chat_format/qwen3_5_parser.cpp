@@ -14,7 +14,7 @@ namespace ft {
 namespace {
 
 constexpr size_t kMaxNameBytes = kMaxCallName;
-constexpr int kMaxHermesTries = 16;  // "</tool_call>" in the strings of one JSON call
+constexpr int kMaxHermesTries = 16;  // "</tool_call>" after text that is not JSON
 
 size_t next_space(std::string_view text) { return std::min(text.find_first_not_of(kTagSpace), text.size()); }
 
@@ -78,7 +78,8 @@ void Qwen35Parser::finish(bool cut, std::vector<AnswerEvent>& out) {
   state_ = State::kText;
 }
 
-/// The part of a value that was written, or of a call in JSON. Undecided text is markup, or would be.
+/// The part of a value that was written, or of a call in JSON. Undecided text is markup, or would be: after
+/// </parameter> the value may go on.
 void Qwen35Parser::finish_cut(std::vector<AnswerEvent>& out) {
   if (state_ == State::kHermes) {
     if (hermes_call(held_, out)) return;
@@ -87,13 +88,7 @@ void Qwen35Parser::finish_cut(std::vector<AnswerEvent>& out) {
     begin_call(begun->name, out);
     emit(AnswerEvent::Kind::kToolArguments, begun->arguments, out);
   }
-  bool open = state_ == State::kValue;
-  const size_t newline = held_.starts_with('\n') ? 1 : 0;
-  if (open && std::string_view(held_).substr(newline).starts_with(qwen3_5_tags::kParameterClose)) {
-    end_value(out);
-    open = false;
-  }
-  cut_call(open, out);
+  cut_call(state_ == State::kValue, out);
 }
 
 Qwen35Parser::Progress Qwen35Parser::step(std::vector<AnswerEvent>& out) {
@@ -180,8 +175,9 @@ Qwen35Parser::Progress Qwen35Parser::step_call_start(std::vector<AnswerEvent>& o
     return become(State::kName, space + function.size);
   }
   if (rest.starts_with('{')) {
-    hermes_seen_ = 0;
+    hermes_seen_ = hermes_scanned_ = 0;
     hermes_tries_ = 0;
+    scan_ = {};
     return become(State::kHermes, 0);
   }
   if (function.kind == TagMatch::kPartial && space <= kMaxTagGap && !last_) {
@@ -258,6 +254,17 @@ Qwen35Parser::Progress Qwen35Parser::step_value(std::vector<AnswerEvent>& out) {
     if (end.kind == TagMatch::kPartial) {
       break;
     }
+    if (end.kind == TagMatch::kFull && scan_.in_string()) {
+      constexpr std::string_view kClose[] = {qwen3_5_tags::kParameterClose};
+      size_t size = 0;
+      const Ending ends = ending_in_string(rest, kClose, size);
+      if (ends == Ending::kWait) break;
+      if (ends == Ending::kNo) {
+        add_value(rest.substr(0, size), out);
+        from += size;
+        continue;
+      }
+    }
     if (end.kind == TagMatch::kFull) {
       from += end.size;
       ended = true;
@@ -311,9 +318,13 @@ Qwen35Parser::Progress Qwen35Parser::step_hermes(std::vector<AnswerEvent>& out) 
       hermes_seen_ = held_.size() - std::min(held_.size(), qwen3_5_tags::kCallClose.size() - 1);
       break;
     }
-    ++hermes_tries_;
-    if (hermes_call(std::string_view(held_).substr(0, close), out)) {
-      return become(State::kText, close + qwen3_5_tags::kCallClose.size());
+    scan_.push(std::string_view(held_).substr(hermes_scanned_, close - hermes_scanned_));
+    hermes_scanned_ = close;
+    if (!scan_.in_string()) {
+      ++hermes_tries_;
+      if (hermes_call(std::string_view(held_).substr(0, close), out)) {
+        return become(State::kText, close + qwen3_5_tags::kCallClose.size());
+      }
     }
     hermes_seen_ = close + qwen3_5_tags::kCallClose.size();
   }

@@ -2,10 +2,11 @@
 //   <tool_call>\n<function=NAME>\n<parameter=KEY>\nVALUE\n</parameter>\n</function>\n</tool_call>
 // Values are typed by the request's schemas. String parameters stream; others come when complete. A value
 // ends at the first </parameter> that is followed by <parameter=, </function>, </tool_call> or the end of the
-// text, so it may contain that word. Of a repeated parameter the first counts. Repairs: several functions in
-// one block; a bare <function=NAME> of a known tool; a missing </function> or </tool_call>; an answer that
-// the model ends inside a call; {"name":..,"arguments":..} inside <tool_call>. Text that only begins like a
-// call is content. Cost: O(bytes), amortised; holds a tag, or one parameter that is not a string.
+// text, so it may contain that word; a string of JSON that continues may contain all of it. Of a repeated
+// parameter the first counts. Repairs: several functions in one block; a bare <function=NAME> of a known
+// tool; a missing </function> or </tool_call>; an answer that the model ends inside a call;
+// {"name":..,"arguments":..} inside <tool_call>. Text that only begins like a call is content. Cost:
+// O(bytes), amortised; holds a tag, or one parameter that is not a string.
 #pragma once
 
 #include <cstddef>
@@ -46,6 +47,7 @@ class Qwen35Parser final : public CallParser {
   State state_ = State::kText;
   bool value_begun_ = false;  // the newline after the tag was looked for
   size_t hermes_seen_ = 0;    // bytes of held_ without </tool_call>
+  size_t hermes_scanned_ = 0;
   int hermes_tries_ = 0;
 };
 

@@ -138,14 +138,15 @@ TEST(Qwen35Parser, AcceptsHermesJson) {
   EXPECT_EQ(parsed("<tool_call>{oops}</tool_call>"), "<tool_call>{oops}</tool_call>");
 }
 
-TEST(Qwen35Parser, ACallInJsonIsTriedALimitedNumberOfTimes) {
-  const auto call_with = [](int closes) {
-    std::string text = R"(<tool_call>{"name": "f", "arguments": {"s": ")";
+TEST(Qwen35Parser, ABrokenCallInJsonIsTriedALimitedNumberOfTimes) {
+  const auto call_with = [](int closes, const std::string& before, const std::string& after) {
+    std::string text = R"(<tool_call>{"name": "f", "arguments": {"s": )" + before;
     for (int i = 0; i < closes; ++i) text += "</tool_call>";
-    return text + R"("}}</tool_call>)";
+    return text + after + R"(}}</tool_call>)";
   };
-  EXPECT_TRUE(parsed(call_with(15)).starts_with("[f {"));
-  EXPECT_EQ(parsed(call_with(16)), call_with(16));
+  EXPECT_EQ(parsed(call_with(16, "x", "y")), call_with(16, "x", "y"));
+  EXPECT_EQ(parsed(call_with(100, "x", "y")), call_with(100, "x", "y"));
+  EXPECT_TRUE(parsed(call_with(100, "\"", "\"")).starts_with("[f {")) << "in a string they are text";
 }
 
 TEST(Qwen35Parser, ShowsWhatOnlyLooksLikeACall) {
@@ -264,9 +265,9 @@ TEST(Qwen35Parser, ACutCallIsWhatWasWrittenOfIt) {
   EXPECT_EQ(cut(open + "\n"), R"(f {"s":"a <b)");
   for (const char* markup : {"\n<", "\n</para", "\n</parameter"})
     EXPECT_EQ(cut(open + markup), R"(f {"s":"a <b)");
-  for (const char* ended :
+  for (const char* undecided :
        {"\n</parameter>", "\n</parameter>\n", "\n</parameter>\n<para", "\n</parameter>\n</func"}) {
-    EXPECT_EQ(cut(open + ended), R"(f {"s":"a <b")") << ended;
+    EXPECT_EQ(cut(open + undecided), R"(f {"s":"a <b)") << "a text may go on: " << undecided;
   }
   EXPECT_EQ(cut(open + "\n</parameter>\n<parameter=i>\n12"), R"(f {"s":"a <b","i":12)");
   EXPECT_EQ(cut(open + "\n</parameter>\n<parameter=o>\n{\"k\": [1, \"x"),
