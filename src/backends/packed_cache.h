@@ -27,7 +27,7 @@ namespace ft {
 
 /// Must be raised when the cpu backend packs the same weight into other bytes (cpu/pack/pack.h,
 /// cpu/kernels/kernels.h) or the file's layout changes.
-inline constexpr std::uint32_t kPackedFileVersion = 4;
+inline constexpr std::uint32_t kPackedFileVersion = 5;
 inline constexpr std::int64_t kPieceBytes = 1 << 20;
 /// The weights begin at a multiple of it in the file: the largest page of a system that we know (macOS).
 inline constexpr std::int64_t kPackedPageBytes = 16 << 10;

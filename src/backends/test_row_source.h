@@ -9,6 +9,8 @@
 #include "backends/pinned_rows.h"
 #include "backends/random_weights.h"
 #include "backends/weight_rows.h"
+#include "format/affine.h"
+#include "format/half.h"
 #include "program/row_source.h"
 
 namespace ft {
@@ -52,11 +54,14 @@ class FactoredRows final : public RowSource {
         if (random.below(9) == 0) scale_factor = -scale_factor;
         if (random.below(9) == 0) scale_factor = 0;
         most = random.below(3) == 0 ? 63 : 1 + random.below(127);
+        halves_.push_back(format::float_to_f16(scale_factor));
+        if (factors.zero == 0) halves_.push_back(format::float_to_f16(bias_factor));
       }
-      const int integer = random.below(2 * most + 1) - most;
-      scales_.push_back(scale_factor * static_cast<float>(integer));
+      integers_.push_back(static_cast<std::int8_t>(random.below(2 * most + 1) - most));
+      bias_integers_.push_back(static_cast<std::int8_t>(random.below(64)));
+      scales_.push_back(scale_factor * static_cast<float>(integers_.back()));
       biases_.push_back(factors.zero != 0 ? static_cast<float>(-factors.zero) * scales_.back()
-                                          : bias_factor * static_cast<float>(random.below(64)));
+                                          : bias_factor * static_cast<float>(bias_integers_.back()));
     }
     stored_.scale_format = Format::kF32;
     stored_.scales = reinterpret_cast<const std::byte*>(scales_.data());
@@ -72,11 +77,28 @@ class FactoredRows final : public RowSource {
     read_rows(stored_, first, count, out);
   }
   ScaleFactors factors() const override { return factors_; }
+  bool apart() const override { return true; }
+  void copy_apart(std::int64_t first, std::int64_t count, const RowBytes& to) const override {
+    const std::int64_t groups = stored_.cols / stored_.group;
+    const std::int64_t halves = stored_.cols / factors_.columns * (factors_.zero != 0 ? 1 : 2);
+    for (std::int64_t r = 0; r < count; ++r) {
+      format::unpack_codes(stored_.data + (first + r) * row_data_bytes(stored_), stored_.bits, stored_.cols,
+                           reinterpret_cast<std::uint8_t*>(to.data) + r * stored_.cols);
+    }
+    const auto part = [&](const auto& from, std::int64_t each, std::byte* out) {
+      std::memcpy(out, from.data() + first * each, static_cast<std::size_t>(count * each) * sizeof(from[0]));
+    };
+    part(integers_, groups, to.scales);
+    part(halves_, halves, to.factors);
+    if (factors_.zero == 0) part(bias_integers_, groups, to.biases);
+  }
 
  private:
   Weight stored_;
   ScaleFactors factors_;
   std::vector<float> scales_, biases_;
+  std::vector<std::int8_t> integers_, bias_integers_;
+  std::vector<std::uint16_t> halves_;
 };
 
 /// The weight that `rows` makes.

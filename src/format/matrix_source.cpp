@@ -67,6 +67,16 @@ class MlxMatrix final : public MatrixSource {
   StoredMatrix matrix_;
 };
 
+/// Bytes of one row of ApartRows.
+struct ApartSizes {
+  std::size_t codes, scales, factors;
+
+  ApartSizes(const CodeFormat& format, std::int64_t cols, bool factored)
+      : codes(static_cast<std::size_t>(cols)),
+        scales(factored ? codes / static_cast<std::size_t>(format.q.group) : scale_row_bytes(format, cols)),
+        factors(factored ? factor_row_bytes(format.factored, cols) : 0) {}
+};
+
 /// Rows of other matrices: each run of rows is read at once.
 class MappedRows : public MatrixSource {
  public:
@@ -103,6 +113,19 @@ class MappedRows : public MatrixSource {
       at.codes += static_cast<std::size_t>(rows) * row;
       at.scales += static_cast<std::size_t>(rows) * scales;
       if (at.biases != nullptr) at.biases += static_cast<std::size_t>(rows) * scales;
+    });
+  }
+
+  void read_apart(std::int64_t first, std::int64_t count, const ApartRows& out) const final {
+    const ApartSizes size(*codes(), cols(), out.factors != nullptr);
+    ApartRows at = out;
+    for_runs(first, count, [&](const MatrixSource& part, std::int64_t from, std::int64_t rows) {
+      part.read_apart(from, rows, at);
+      const auto step = static_cast<std::size_t>(rows);
+      at.codes += step * size.codes;
+      at.scales += step * size.scales;
+      if (at.biases != nullptr) at.biases += step * size.scales;
+      if (at.factors != nullptr) at.factors += step * size.factors;
     });
   }
 
@@ -217,6 +240,15 @@ class OrderedColumns final : public MatrixSource {
     if (out.biases != nullptr) rearrange(out.biases, count, scale_row_bytes(format, cols()));
   }
 
+  void read_apart(std::int64_t first, std::int64_t count, const ApartRows& out) const override {
+    const ApartSizes size(*codes(), cols(), out.factors != nullptr);
+    whole_->read_apart(first, count, out);
+    rearrange(out.codes, count, size.codes);
+    rearrange(out.scales, count, size.scales);
+    if (out.biases != nullptr) rearrange(out.biases, count, size.scales);
+    if (out.factors != nullptr) rearrange(out.factors, count, size.factors);
+  }
+
  private:
   void rearrange(std::byte* rows, std::int64_t count, std::size_t row_bytes) const {
     const std::size_t bytes = row_bytes / blocks_;
@@ -309,6 +341,8 @@ void MatrixSource::read_values(std::int64_t first, std::int64_t count, std::byte
 
 void MatrixSource::read_codes(std::int64_t, std::int64_t, const CodeRows&) const { FT_ASSERT(false); }
 
+void MatrixSource::read_apart(std::int64_t, std::int64_t, const ApartRows&) const { FT_ASSERT(false); }
+
 MatrixPointer plain_matrix(const TensorView& tensor) {
   const std::int64_t cols = tensor.shape.empty() ? 1 : tensor.shape.back();
   return std::make_shared<PlainMatrix>(tensor, rows_of(tensor.shape), cols);
@@ -358,6 +392,11 @@ std::size_t code_row_bytes(const Quantisation& q, std::int64_t cols) {
 
 std::size_t scale_row_bytes(const CodeFormat& format, std::int64_t cols) {
   return static_cast<std::size_t>(cols / format.q.group) * dtype_bytes(format.scale_type);
+}
+
+std::size_t factor_row_bytes(const FactoredScales& factored, std::int64_t cols) {
+  const int kinds = factored.zero != 0 ? 1 : 2;
+  return static_cast<std::size_t>(cols / factored.columns * kinds) * sizeof(std::uint16_t);
 }
 
 }  // namespace ft::format

@@ -23,6 +23,16 @@ struct CodeRows {
   std::byte* biases = nullptr;
 };
 
+/// Where they go with a byte for each code. Scales and biases are as in CodeRows or, if `factors` is not
+/// null, int8 integers of FactoredScales. Their float16 factors follow each other: for each `columns` columns
+/// one of the scales and, unless `zero`, one of the biases.
+struct ApartRows {
+  std::byte* codes = nullptr;
+  std::byte* scales = nullptr;
+  std::byte* biases = nullptr;
+  std::byte* factors = nullptr;
+};
+
 /// Scales, and biases, that are products: within `columns` columns of a row, a float16 times integers from
 /// -128 to 127. The product is exact.
 struct FactoredScales {
@@ -38,6 +48,7 @@ struct CodeFormat {
   DType scale_type = DType::kBF16;
   bool exact = true;  // decodes to the same float32 values as the source's own definition
   FactoredScales factored = {};
+  bool apart = false;  // read_apart() gives them too
 
   bool operator==(const CodeFormat&) const = default;
 };
@@ -70,6 +81,8 @@ class MatrixSource {
   virtual void read_ahead(std::int64_t, std::int64_t) const {}
   /// Only if codes() has a value.
   virtual void read_codes(std::int64_t first, std::int64_t count, const CodeRows& out) const;
+  /// Only if codes()->apart; factors only if codes()->factored.
+  virtual void read_apart(std::int64_t first, std::int64_t count, const ApartRows& out) const;
 
  private:
   std::int64_t rows_, cols_;
@@ -102,5 +115,7 @@ std::int64_t rows_of(std::span<const std::int64_t> shape);
 /// Bytes of the codes, scales and biases of one row.
 std::size_t code_row_bytes(const Quantisation& q, std::int64_t cols);
 std::size_t scale_row_bytes(const CodeFormat& format, std::int64_t cols);
+/// Bytes of the factors of one row.
+std::size_t factor_row_bytes(const FactoredScales& factored, std::int64_t cols);
 
 }  // namespace ft::format

@@ -66,10 +66,17 @@ class MadeRows final : public RowSource {
   void read(std::int64_t first, std::int64_t count, float* out) const override {
     matrix_->read(first, count, out);
   }
+  void read_ahead(std::int64_t first, std::int64_t count) const override {
+    matrix_->read_ahead(first, count);
+  }
   ScaleFactors factors() const override {
     if (!quantised_) return {};
     const format::FactoredScales found = matrix_->codes()->factored;
     return {found.columns, found.zero};
+  }
+  bool apart() const override { return quantised_ && matrix_->codes()->apart; }
+  void copy_apart(std::int64_t first, std::int64_t count, const RowBytes& to) const override {
+    matrix_->read_apart(first, count, {to.data, to.scales, to.biases, to.factors});
   }
 
  private:

@@ -14,6 +14,7 @@ struct RowBytes {
   std::byte* data = nullptr;
   std::byte* scales = nullptr;
   std::byte* biases = nullptr;
+  std::byte* factors = nullptr;  // copy_apart() only
 };
 
 /// Scales of affine codes that are products: within `columns` columns of a row, a float16 times integers from
@@ -35,7 +36,15 @@ class RowSource {
   virtual void copy(std::int64_t first, std::int64_t count, const RowBytes& to) const = 0;
   /// The same rows as float32, without the weight's offset: [count, cols].
   virtual void read(std::int64_t first, std::int64_t count, float* out) const = 0;
+  /// These rows are needed soon: the disk may read them meanwhile.
+  virtual void read_ahead(std::int64_t, std::int64_t) const {}
   virtual ScaleFactors factors() const { return {}; }
+  /// Whether copy_apart() gives the rows too.
+  virtual bool apart() const { return false; }
+  /// The rows of a quantised weight with a byte for each code. If factors() has columns, `to.scales`, and
+  /// `to.biases` unless `zero`, get an int8 for each group, and `to.factors` for each `columns` columns a
+  /// float16 of the scales, then one of the biases unless `zero`.
+  virtual void copy_apart(std::int64_t, std::int64_t, const RowBytes&) const {}
 };
 
 struct Weight;

@@ -1,18 +1,14 @@
 #include "backends/cpu/pack/pack.h"
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
 #include <cstring>
 #include <fmt/format.h>
-#include <limits>
 
 #include "backends/cpu/memory.h"
+#include "backends/cpu/pack/places.h"
 #include "backends/weight_rows.h"
 #include "base/assert.h"
 #include "format/affine.h"
-#include "format/half.h"
 #include "program/row_source.h"
 
 namespace ft::cpu {
@@ -20,33 +16,6 @@ namespace {
 
 constexpr std::int64_t kPortionColumns = 1024;  // their part of a block fits a core's first cache
 constexpr int kFactorGroups = 16;               // that share a factor, at most
-
-/// The stored bytes of a block's outputs, row by row; zeros for outputs that do not exist.
-using Rows = std::array<const std::byte*, kLanes>;
-
-/// The same word of four rows, which SSE2 and NEON hold in a register.
-using Words = std::uint32_t __attribute__((vector_size(16)));
-constexpr int kWordRows = 4;
-
-std::uint32_t load_word(const std::byte* from) {
-  std::uint32_t word;
-  std::memcpy(&word, from, sizeof word);
-  return word;
-}
-
-void store_word(std::byte* to, std::uint32_t word) { std::memcpy(to, &word, sizeof word); }
-
-void store_half(std::byte* to, float value) {
-  const std::uint16_t half = format::float_to_f16(value);
-  std::memcpy(to, &half, sizeof half);
-}
-
-Words load_words(const std::byte* const* rows, std::int64_t at) {
-  return Words{load_word(rows[0] + at), load_word(rows[1] + at), load_word(rows[2] + at),
-               load_word(rows[3] + at)};
-}
-
-void store_words(std::byte* to, Words words) { std::memcpy(to, &words, sizeof words); }
 
 /// Four codes, one per byte.
 template <int kBits>
@@ -67,18 +36,6 @@ Words arrange(Words words) {
     words ^= other ^ other << 12;
   }
   return words;
-}
-
-/// Writes `kWidth` bits of 32 codes (of 16, if kHalf), from bit kFrom on, to a plane of one unit.
-template <int kFrom, int kWidth, bool kHalf = false>
-void place_plane(const Words (&quads)[8], std::byte* plane) {
-  constexpr int kQuads = 8 / kWidth;  // groups of four columns in a vector
-  constexpr std::uint32_t kMask = ((1U << kWidth) - 1) * 0x01010101U;
-  for (int v = 0; v < (kHalf ? kWidth / 2 : kWidth); ++v) {
-    Words words = quads[v * kQuads] >> kFrom & kMask;
-    for (int s = 1; s < kQuads; ++s) words |= (quads[v * kQuads + s] >> kFrom & kMask) << (s * kWidth);
-    store_words(plane + 64 * v, words);
-  }
 }
 
 /// A unit of a width with two planes; `from` is its offset in each row.
@@ -181,27 +138,6 @@ struct Source {
   }
 };
 
-/// Offsets of a group's codes and scales in a block.
-struct GroupPlace {
-  std::int64_t codes, scales;
-};
-
-GroupPlace place_of(const Packed& packed, int g) {
-  const std::int64_t codes = std::int64_t{packed.group} * kLanes * packed.bits / 8;
-  if (packed.factor_groups > 0) {  // scales: of the integers
-    const int in = g % packed.factor_groups, kinds = packed.zero != 0 ? 1 : 2;
-    const std::int64_t header = factor_bytes(packed.factor_groups, packed.zero);
-    const std::int64_t begin = g / packed.factor_groups * (header + packed.factor_groups * codes);
-    return {begin + header + in * codes, begin + std::int64_t{2 * kinds + in} * kLanes};
-  }
-  if (!packed.scale_bytes()) {
-    const std::int64_t begin = g * (codes + std::int64_t{2} * kLanes * element_bytes(packed.format));
-    return {begin, begin + codes};
-  }
-  const std::int64_t scales = g / kScaleGroups * (kScaleGroups * (codes + kLanes));
-  return {scales + kScaleGroups * kLanes + g % kScaleGroups * codes, scales + g % kScaleGroups * kLanes};
-}
-
 /// Writes the codes of groups [first, last) of all outputs to their places in a block.
 template <int kBits>
 void place_groups(const Packed& packed, const Rows& rows, int first, int last, std::byte* block) {
@@ -235,75 +171,6 @@ PlaceGroups place_of_width(int bits) {
   return kPlaces[bits - 2];
 }
 
-/// Writes the scales or biases of groups [first, last) of all outputs. `offset`: bytes from the scales.
-template <int kBytes>
-void place_scales(const Packed& packed, const Rows& rows, int first, int last, std::int64_t offset,
-                  std::byte* block) {
-  for (int g = first; g < last; ++g) {
-    std::byte* to = block + place_of(packed, g).scales + offset;
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      std::memcpy(to + lane * kBytes, rows[lane] + std::int64_t{g} * kBytes, kBytes);
-    }
-  }
-}
-
-/// Whether a finite number is exactly a float16. Most are not, by their last bits.
-bool fits_half(float value) {
-  const bool short_mantissa = (std::bit_cast<std::uint32_t>(value) & 0x1FFFU) == 0;
-  return short_mantissa && format::f16_to_float(format::float_to_f16(value)) == value;
-}
-
-/// Writes a float16 and integers of 8 bits whose products are `values`; the source says that they exist. If a
-/// value is infinite or NaN, the factor is NaN.
-void split_factor(const float* values, int count, std::byte* factor, std::byte* integers, int step) {
-  constexpr int kUsual[] = {63, 128, 127, 31, 32, 15};  // the largest integer of most blocks of the K types
-  constexpr float kRound = 0x1.8p23F;                   // added and subtracted, it rounds to an integer
-  float top = 0;
-  bool finite = true;
-  for (int i = 0; i < count; ++i) {
-    top = std::abs(values[i]) > std::abs(top) ? values[i] : top;
-    finite = finite && std::isfinite(values[i]);
-  }
-  int found[kFactorGroups] = {};
-  const auto fits = [&](int largest) {
-    const float one = top / static_cast<float>(largest == 128 ? -128 : largest);
-    if (!fits_half(one)) return false;
-    const float inverse = 1 / one;
-    bool all = true;
-    for (int i = 0; i < count; ++i) {
-      const float times = (values[i] * inverse + kRound) - kRound;
-      found[i] = static_cast<int>(times);
-      all = all & (times >= -128) & (times <= 127) & (times * one == values[i]);
-    }
-    if (all) store_half(factor, one);
-    return all;
-  };
-  bool good = top == 0 || !finite;
-  if (good) store_half(factor, finite ? 0 : std::numeric_limits<float>::quiet_NaN());
-  for (int i = 0; i < std::ssize(kUsual) && !good; ++i) good = fits(kUsual[i]);
-  for (int largest = 126; largest > 0 && !good; --largest) good = fits(largest);
-  FT_ASSERT(good);
-  for (int i = 0; i < count; ++i) integers[std::int64_t{i} * step] = static_cast<std::byte>(found[i]);
-}
-
-/// Writes the factors and integers, of scales or of biases, of groups [first, last): whole sets that share
-/// factors.
-void place_factors(const Packed& packed, const Rows& rows, int first, int last, bool biases,
-                   std::byte* block) {
-  const int groups = packed.factor_groups;
-  float values[kFactorGroups];
-  for (int g = first; g < last; g += groups) {
-    std::byte* const integers = block + place_of(packed, g).scales;
-    std::byte* const factors = integers - std::int64_t{packed.zero != 0 ? 2 : 4} * kLanes;
-    for (int lane = 0; lane < kLanes; ++lane) {
-      std::memcpy(values, rows[static_cast<std::size_t>(lane)] + std::int64_t{g} * 4,
-                  static_cast<std::size_t>(groups) * 4);
-      split_factor(values, groups, factors + (biases ? 2 * kLanes : 0) + 2 * lane,
-                   integers + (biases ? groups * kLanes : 0) + lane, kLanes);
-    }
-  }
-}
-
 void pack_quantised_block(const Source& source, const Packed& packed, int index, std::byte* block) {
   const Weight& weight = source.weight;
   const std::int64_t element = element_bytes(weight.scale_format);
@@ -319,13 +186,8 @@ void pack_quantised_block(const Source& source, const Packed& packed, int index,
   const int portion = static_cast<int>(kPortionColumns / packed.group);
   for (int first = 0; first < packed.groups; first += portion) {
     const int last = std::min(first + portion, packed.groups);
-    if (packed.factor_groups > 0) {
-      place_factors(packed, scales, first, last, false, block);
-      if (packed.zero == 0) place_factors(packed, biases, first, last, true, block);
-    } else {
-      place_scales(packed, scales, first, last, 0, block);
-      if (weight.biases != nullptr) place_scales(packed, biases, first, last, kLanes * element, block);
-    }
+    place_scales(packed, scales, first, last, 0, block);
+    if (weight.biases != nullptr) place_scales(packed, biases, first, last, kLanes * element, block);
     if (packed.codes) place_codes(packed, codes, first, last, block);
     for (int g = first; g < last && !packed.codes; ++g) {
       place_bytes(codes, std::int64_t{g} * packed.group, packed.group, block + place_of(packed, g).codes);
@@ -382,6 +244,15 @@ void pack_plain_block(const Source& source, const Packed& packed, int index, std
       std::memcpy(block + (k * kLanes + lane) * 4, &lines[static_cast<std::size_t>(k)], 4);
     }
   }
+}
+
+/// Rows with a byte for each code.
+void pack_apart_block(const Source& source, const Packed& packed, int index, std::byte* block,
+                      ApartBlock& apart) {
+  const std::int64_t first = static_cast<std::int64_t>(index) * kLanes;
+  const int lanes = static_cast<int>(std::min<std::int64_t>(kLanes, packed.rows - first));
+  for (int lane = 0; lane < lanes; ++lane) apart.put(source.weight, packed, source.row(first + lane), lane);
+  apart.pack(packed, lanes, block);
 }
 
 void pack_stored_block(const Source& source, const Packed& packed, int index, std::byte* block,
@@ -446,6 +317,7 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight
     packed.factor_groups = factors.columns / packed.group;
     packed.zero = factors.zero;
     FT_ASSERT(packed.factor_groups <= kFactorGroups && weight.cols % factors.columns == 0);
+    FT_ASSERT(ApartBlock::suits(weight, packed));
     packed.block_bytes =
         codes + weight.cols / factors.columns * factor_bytes(packed.factor_groups, packed.zero);
     return packed;
@@ -458,7 +330,8 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight
 
 void PackScratch::fit(const Weight& weight, const Packed& packed) {
   fit(packed);
-  made.fit(weight, kLanes);
+  apart.fit(weight, packed);
+  if (!ApartBlock::suits(weight, packed)) made.fit(weight, kLanes);
 }
 
 void PackScratch::fit(const Packed& packed) {
@@ -477,10 +350,15 @@ void pack_blocks(const Weight& weight, const std::vector<std::int32_t>& ids, con
   static const std::vector<std::int32_t> kAll;
   const Source whole{weight, ids, scratch.zeros.data()};
   const bool by_values = packed.requantised || (packed.groups == 0 && packed.format == Format::kF32);
+  const bool apart = ApartBlock::suits(weight, packed);
   for (int index = first; index < last; ++index) {
     std::byte* block = data + index * packed.block_bytes;
     if (packed.requantised) {
       pack_requantised_block(whole, packed, index, block, scratch);
+      continue;
+    }
+    if (apart) {
+      pack_apart_block(whole, packed, index, block, scratch.apart);
       continue;
     }
     if (weight.from == nullptr || by_values) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backends/cpu/kernels/kernels.h"
+#include "backends/cpu/pack/apart.h"
 #include "backends/pinned_rows.h"
 #include "base/result.h"
 #include "program/weight.h"
@@ -48,7 +49,8 @@ Result<Packed> plan_pack(const Weight& weight, std::int64_t rows, int max_weight
 struct PackScratch {
   std::vector<std::byte> zeros;  // a stored row for an output that does not exist
   std::vector<float> values;     // of a row that is kept in float32 or requantised
-  PinnedRows made;               // a block's rows of a weight with a source
+  ApartBlock apart;              // a block's rows of a weight with a source that gives a byte for each code
+  PinnedRows made;               // of one with another source
   // For a requantised block:
   std::vector<std::uint32_t> words;       // [kLanes, columns * bits / 32]
   std::vector<std::byte> scales, biases;  // [kLanes, groups] bf16
