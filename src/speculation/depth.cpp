@@ -53,18 +53,21 @@ DepthPolicy::Best DepthPolicy::at_depth(const CostModel& costs, const Offer& off
   return best;
 }
 
-/// The depth with the most expected tokens for its time that costs no more extra time than `allowance`.
+/// The depth with the most expected tokens for its time that costs no more extra time than `allowance`. A
+/// drafter that has shown nothing yet leaves some of it, so that one wrong draft does not end drafting.
 DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& offer, int max_depth,
                                           const RoundSoFar& others, const AcceptanceEstimate::Rates& right,
                                           double allowance) const {
   double chain = 1;
   double tokens = 1;
   Best best = at_depth(costs, offer, 0, 1, others);
+  constexpr double kFirstPart = 0.6;
+  const bool known = estimate(*offer.drafter, offer.context_class).seen(0) > 0;
   for (int depth = 1; depth <= max_depth; ++depth) {
     chain *= right[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
     const Best deeper = at_depth(costs, offer, depth, tokens, others);
-    if (deeper.extra > allowance) break;
+    if (deeper.extra > (known || depth == 1 ? allowance : kFirstPart * allowance)) break;
     if (deeper.tokens - best.tokens > (deeper.steps - best.steps) * best.pace()) best = deeper;
   }
   return best;
