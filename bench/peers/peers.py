@@ -6,6 +6,9 @@
     bench/peers/peers.py compare qwen3.5-4b --pairs 3 --json > pairs.json
     bench/peers/peers.py compare "qwen3.5-35b-a3b?layers=8"
     bench/peers/peers.py compare "qwen3.5-4b?type=q4_k_m"    both sides read the same GGUF file
+    bench/peers/peers.py compare FILE.gguf          the same with a file of yours
+    bench/peers/peers.py build --gpu                llama.cpp for this machine's NVIDIA GPU (needs nvcc)
+    bench/peers/peers.py compare FILE.gguf --gpu    both sides on the GPU
     bench/peers/peers.py mlx                        the shipped model compared with mlx-lm on the processor
 
 All output is in bench/out/peers/ (not in git): a virtual environment, the sources, the build with
@@ -30,10 +33,12 @@ OUT = ROOT / "bench" / "out" / "peers"
 PYTHON = OUT / "venv" / "bin" / "python"
 MLX_PYTHON = OUT / "mlx-venv" / "bin" / "python"
 SHIPPED = ROOT / "assets" / "qwen3.5-tiny"
-BENCH = OUT / "build" / "bin" / "llama-bench"
+BUILDS = {False: OUT / "build", True: OUT / "build-gpu"}
 PACKAGE = "llama-cpp-python"  # its sdist holds the sources of llama.cpp
 CMAKE = ["-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DGGML_NATIVE=ON", "-DBUILD_SHARED_LIBS=OFF", "-DLLAMA_CURL=OFF",
          "-DLLAMA_OPENSSL=OFF", "-DLLAMA_BUILD_TESTS=OFF", "-DLLAMA_BUILD_EXAMPLES=OFF", "-DLLAMA_BUILD_SERVER=OFF"]
+
+GPU_CMAKE = ["-DGGML_CUDA=ON", "-DCMAKE_CUDA_ARCHITECTURES=native"]
 
 
 def run(*command, **options):
@@ -61,13 +66,18 @@ def sources():
     return sources()
 
 
-def build(_):
+def llama_bench(options):
+    return BUILDS[options.gpu] / "bin" / "llama-bench"
+
+
+def build(options):
     make_environment(PYTHON, "numpy", "gguf", "scikit-build-core")
     folder = sources()
     if '"qwen35"' not in (folder / "src" / "llama-arch.cpp").read_text(encoding="utf-8"):
         sys.exit(f"peers: {folder} does not support the architecture qwen35; use a newer {PACKAGE}")
-    run("cmake", "-S", folder, "-B", OUT / "build", *CMAKE)
-    run("nice", "-n", "10", "cmake", "--build", OUT / "build", "--target", "llama-bench", "-j", os.cpu_count())
+    into = BUILDS[options.gpu]
+    run("cmake", "-S", folder, "-B", into, *CMAKE, *(GPU_CMAKE if options.gpu else []))
+    run("nice", "-n", "10", "cmake", "--build", into, "--target", "llama-bench", "-j", os.cpu_count())
 
 
 def gguf_of(shape):
@@ -86,8 +96,9 @@ def read_bandwidth(options):
 
 def ours(options, model):
     report = json.loads(run(options.foretoken, "bench", "decode", "--plain", "--json", "--quiet", "--cycles", "3",
-                            "--model", model, "--threads", options.threads, "--prompt-tokens", options.prompt,
-                            "--tokens", options.tokens, capture_output=True).stdout)
+                            "--model", model, "--prompt-tokens", options.prompt, "--tokens", options.tokens,
+                            *(["--backend", "cuda"] if options.gpu else ["--threads", options.threads]),
+                            capture_output=True).stdout)
     return {"plain": report["plain_tokens_per_second"], "prompt": report["prompt_tokens_per_second"],
             "bytes": report["bytes_per_token"], "name": report["backend"]}
 
@@ -99,12 +110,15 @@ def mlx(options, model):
 
 
 def llama_cpp(options, model):
-    text = run(BENCH, "-m", model, "-t", options.threads, "-r", "3", "-o", "json", "-p", options.prompt, "-n", "0",
-               capture_output=True).stdout
-    prompt = json.loads(text)[0]
-    text = run(BENCH, "-m", model, "-t", options.threads, "-r", "3", "-o", "json", "-p", "0", "-n", options.tokens,
-               "-d", options.prompt, capture_output=True).stdout
-    plain = json.loads(text)[0]
+    # All layers on the GPU, flash attention: its fastest choice there.
+    where = ["-ngl", "99", "-fa", "1"] if options.gpu else ["-t", options.threads]
+
+    def figures(*what):
+        command = [llama_bench(options), "-m", model, *where, "-r", "3", "-o", "json", *what]
+        return json.loads(run(*command, capture_output=True).stdout)[0]
+
+    prompt = figures("-p", options.prompt, "-n", "0")
+    plain = figures("-p", "0", "-n", options.tokens, "-d", options.prompt)
     return {"plain": statistics.median(plain["samples_ts"]), "prompt": statistics.median(prompt["samples_ts"]),
             "name": f"llama.cpp {plain['build_commit']}"}
 
@@ -118,12 +132,12 @@ def processor_times():
 
 
 def measure(work, options, model):
-    before = read_bandwidth(options)
+    before = 0 if options.gpu else read_bandwidth(options)
     begin = processor_times()
     figures = work(options, model)
     every, busy, own = (now - then for now, then in zip(processor_times(), begin))
     figures["others"] = max(0, busy - own) / every
-    figures["bandwidth"] = (before + read_bandwidth(options)) / 2
+    figures["bandwidth"] = 0 if options.gpu else (before + read_bandwidth(options)) / 2
     return figures
 
 
@@ -131,7 +145,8 @@ def summary(pairs):
     bytes_per_token = pairs[0]["ours"]["bytes"]
     result = {"pairs": pairs, "bytes_per_token": bytes_per_token}
     for side in ("ours", "theirs"):
-        shares = [pair[side]["plain"] * bytes_per_token / (pair[side]["bandwidth"] * 1e9) for pair in pairs]
+        shares = [pair[side]["plain"] * bytes_per_token / (pair[side]["bandwidth"] * 1e9)
+                  for pair in pairs if pair[side]["bandwidth"]] or [0]
         result[side] = {"name": pairs[0][side]["name"], "limit_share": statistics.median(shares)}
         for what in ("plain", "prompt", "bandwidth", "others"):
             result[side][what] = statistics.median(pair[side][what] for pair in pairs)
@@ -143,12 +158,14 @@ def summary(pairs):
 
 
 def compare_llama_cpp(options):
-    if not BENCH.exists():
-        sys.exit("peers: there is no llama-bench yet; run bench/peers/peers.py build")
+    if not llama_bench(options).exists():
+        sys.exit(f"peers: there is no llama-bench yet; run bench/peers/peers.py build{' --gpu' * options.gpu}")
+    if options.shape.endswith(".gguf"):
+        return compare(options, options.shape, llama_cpp, options.shape)
     join = "&" if "?" in options.shape else "?"
     path = gguf_of(options.shape)
     model = path if "type=" in options.shape else f"synth:{options.shape}{join}bits=4&group=64"
-    compare(options, model, llama_cpp, path)
+    return compare(options, model, llama_cpp, path)
 
 
 def compare_mlx(options):
@@ -168,24 +185,34 @@ def compare(options, our_model, peer, peer_model):
     if options.json:
         print(json.dumps(result, indent=1))
         return
-    print(f"{options.shape}, {options.threads} threads, {result['bytes_per_token'] / 1e6:.0f} MB a token")
-    print("| side | tokens/s | share of the limit | prompt tokens/s | read GB/s | processors taken by others |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    where = "GPU" if options.gpu else f"{options.threads} threads"
+    print(f"{options.shape}, {where}, {result['bytes_per_token'] / 1e6:.0f} MB a token")
+    for line in rows(result, options.gpu):
+        print("| " + " | ".join(line) + " |")
+
+
+def rows(result, gpu):
+    """The table. The read bandwidth is that of the processor, so it says nothing about a GPU."""
+    yield ["side", "tokens/s", "prompt tokens/s", *([] if gpu else ["share of the limit", "read GB/s"]),
+           "processors taken by others"]
+    yield ["---"] * (4 if gpu else 6)
     for side in ("ours", "theirs"):
         figures = result[side]
-        print(f"| {figures['name']} | {figures['plain']:.1f} | {figures['limit_share']:.2f} | "
-              f"{figures['prompt']:.0f} | {figures['bandwidth']:.1f} | {100 * figures['others']:.0f} % |")
-    print(f"| ratio | {result['plain_ratio']:.2f} | | {result['prompt_ratio']:.2f} | | |")
+        limit = [] if gpu else [f"{figures['limit_share']:.2f}", f"{figures['bandwidth']:.1f}"]
+        yield [figures["name"], f"{figures['plain']:.1f}", f"{figures['prompt']:.0f}", *limit,
+               f"{100 * figures['others']:.0f} %"]
+    yield ["ratio", f"{result['plain_ratio']:.2f}", f"{result['prompt_ratio']:.2f}", *[""] * (1 if gpu else 3)]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    commands.add_parser("build", help="fetch and build llama.cpp").set_defaults(work=build)
+    making = commands.add_parser("build", help="fetch and build llama.cpp")
+    making.set_defaults(work=build)
     pairs = commands.add_parser("compare", help="interleaved pairs with llama.cpp on one shape")
     pairs.set_defaults(work=compare_llama_cpp)
     pairs.add_argument("shape", help="qwen3.5-0.8b, -2b, -4b, -9b, -27b or -35b-a3b; ?layers=N: fewer layers; "
-                       "?type=q4_0 or q4_k_m: both read a GGUF file of that type")
+                       "?type=q4_0 or q4_k_m: both read a GGUF file of that type; or the path of a GGUF file")
     beside_mlx = commands.add_parser("mlx", help="interleaved pairs with mlx-lm on the shipped model")
     beside_mlx.set_defaults(work=compare_mlx)
     for command in (pairs, beside_mlx):
@@ -196,6 +223,9 @@ def main():
         command.add_argument("--foretoken", type=Path, default=ROOT / "build" / "release" / "foretoken",
                              help="our program (default build/release/foretoken)")
         command.add_argument("--json", action="store_true", help="every pair, as JSON")
+    for command in (making, pairs):
+        command.add_argument("--gpu", action="store_true", help="on the NVIDIA GPU; the processor otherwise")
+    beside_mlx.set_defaults(gpu=False)
     options = parser.parse_args()
     options.work(options)
 

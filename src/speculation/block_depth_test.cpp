@@ -42,16 +42,17 @@ struct Drafted {
 
 /// A block drafter with these chances by position, whose costs are learnt on the way; depth -1: the policy's
 /// choice.
-Drafted block_rounds(const Machine& machine, std::span<const double> right, int depth) {
+Drafted block_rounds(const Machine& machine, std::span<const double> right, int depth, double tokens = 1e9,
+                     unsigned seed = 5) {
   constexpr int kRounds = 600;
   Drafted all;
   CostModel costs = machine.costs();
   DepthPolicy policy(depth);
   RoundSoFar others;
   others.context = others.read.sequences = machine.context;
-  std::mt19937 random(5);
+  std::mt19937 random(seed);
   std::uniform_real_distribution<double> unit(0, 1);
-  for (int round = 0; round < kRounds; ++round) {
+  for (int round = 0; round < kRounds && all.tokens < tokens; ++round) {
     const int drafted = policy.choose(costs, static_cast<int>(right.size()), kMaxDraftTokens, kBlock, others);
     int accepted = 0;
     while (accepted < drafted && unit(random) < right[static_cast<std::size_t>(accepted)]) ++accepted;
@@ -99,6 +100,18 @@ TEST(BlockDepth, ShortensAtALongContextWithLowAcceptance) {
   for (const std::vector<double>& right : {low, high})
     EXPECT_GE(block_rounds(far, right, -1).value(), 0.93 * best_fixed(far, right));
   EXPECT_GE(there.value(), block_rounds(far, low, 7).value()) << "a whole block";
+}
+
+/// A mixture's rows are dear: two wrong drafts at the start would use up the allowance.
+TEST(BlockDepth, AFirstAnswerIsDraftedAlsoWhereItsFirstDraftIsWrong) {
+  const Machine mixture{0.19, 0.19, 0.29};
+  const std::vector<double> prose = {0.86, 0.78, 0.7, 0.63, 0.57, 0.51, 0.46};
+  constexpr int kAnswers = 400;
+  std::vector<double> paces;
+  for (unsigned seed = 0; seed < kAnswers; ++seed)
+    paces.push_back(block_rounds(mixture, prose, -1, 200, seed).value());
+  std::ranges::sort(paces);
+  EXPECT_GE(paces[kAnswers / 20], 0.88 * best_fixed(mixture, prose)) << "of 19 answers out of 20";
 }
 
 }  // namespace

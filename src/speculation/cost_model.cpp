@@ -35,6 +35,8 @@ void CostModel::calibrate(const std::array<double, kRows + 1>& measured, double 
   draft_seen_ = false;
   calibrated_ = verify_[1];
   scaled_ = 1;
+  late_plain_ = late_drafted_ = 0;
+  plain_rounds_ = drafted_rounds_ = 0;
   measured_ = true;
 }
 
@@ -102,6 +104,32 @@ void CostModel::observe_reading(double late, const ContextRead& read) {
   }
 }
 
+/// `late`: part of the expected time. Plain rounds slowly forget the mean of drafts, which are then measured
+/// again. A round that is much too early shows that the cost itself has fallen: the mean of before is worth
+/// little.
+void CostModel::observe_mean(int rows, double late) {
+  constexpr double kShare = 0.04, kForgotten = 0.003;
+  constexpr double kFallen = -0.25, kKept = 0.3;
+  constexpr int kTrust = 8;  // rounds that the initial 0 weighs as much as
+  const bool plain = rows == 1;
+  double& mean = plain ? late_plain_ : late_drafted_;
+  int& seen = plain ? plain_rounds_ : drafted_rounds_;
+  if (late < kFallen) mean *= kKept;
+  mean += std::max(kShare, 1.0 / (kTrust + ++seen)) * (std::clamp(late, -1.0, 1.0) - mean);
+  if (plain) late_drafted_ -= kForgotten * std::max(0.0, late_drafted_ - late_plain_);
+}
+
+/// The part of a correction that belongs to the drafts. Rows and drafts share it by their costs. But plain
+/// rounds say what rows cost at least: where drafts are dear, they take what would put the rows below that,
+/// up to a third of their cost.
+double CostModel::drafted_part(double change, std::size_t rows, double draft_steps, double expected) const {
+  constexpr double kMaxShare = 0.3, kDear = 0.1;
+  const double shared = change * (1 - verify_[rows] / expected);
+  if (draft_ < kDear * verify_[1]) return shared;
+  const double rest = change + (verify_[rows] - verify_[1]);
+  return std::min(shared, std::max(rest, -kMaxShare * draft_steps * draft_));
+}
+
 void CostModel::observe(int rows, double draft_steps, double cost, int slots, const ContextRead& read,
                         int drafter) {
   constexpr double kFaster = 0.3;
@@ -124,18 +152,18 @@ void CostModel::observe(int rows, double draft_steps, double cost, int slots, co
   const double expected = verify + draft_steps * draft_ + reading(read);
   const double late = std::min(cost, 4 * expected) - expected;
   const double back = std::clamp(late, 0.0, unseen_part(at, draft_steps));
+  observe_mean(rows, (late - back) / expected);
   const double change = back + (late - back) * (late < 0 ? kFaster : kSlower);
-  const double share = verify / expected;
-  verify += change * share;
+  const double drafts = draft_steps > 0 ? drafted_part(change, at, draft_steps, expected) : 0;
+  verify += change - drafts;
   seen_[at] = true;
   if (draft_steps > 0) {
     draft_seen_ = true;
     double& weight = weight_[static_cast<std::size_t>(std::max(drafter, 0))];
-    const double drafted = change * (1 - share) / draft_steps;
     if (drafter > 0) {
-      weight = std::max(0.01 * weight, weight + weight * drafted / draft_);
+      weight = std::max(0.01 * weight, weight + weight * drafts / draft_steps / draft_);
     } else {
-      draft_ += drafted;
+      draft_ += drafts / draft_steps;
     }
   }
   if (rows == 1) scale_unseen();

@@ -4,6 +4,7 @@
 // plain steps get faster. Costs never change an answer, only its drafting depth.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -26,6 +27,10 @@ struct ContextRead {
 /// guess. Draft steps are counted in passes of one network; the passes of others have a weight. More rows
 /// never cost less, and never more than as many rounds of one row: figures beyond these bounds were measured
 /// at a bad moment.
+///
+/// A figure follows faster rounds quickly and slower rounds slowly. Where the time of a round varies by
+/// itself (the experts of its rows), the figure lies below the mean. round() adds the mean excess of rounds
+/// with drafts over the mean excess of plain rounds, so a busy machine adds nothing.
 class CostModel {
  public:
   static constexpr int kRows = kMaxDraftTokens + 1;  // of the largest round of one slot
@@ -63,12 +68,15 @@ class CostModel {
   double round(int depth, bool free) const { return round(depth + 1, free ? 0 : depth, 1); }
   /// The cost of any round in plain steps.
   double round(int rows, double draft_steps, int slots, const ContextRead& read = {}) const {
-    return (verify(rows, slots) + draft_ * draft_steps + reading(read)) / verify_[1];
+    const double mean = slots == 1 && rows > 1 ? 1 + std::clamp(late_drafted_ - late_plain_, 0.0, 1.0) : 1;
+    return ((verify(rows, slots) + draft_ * draft_steps) * mean + reading(read)) / verify_[1];
   }
 
  private:
   double unlearnt(int rows, int slots) const;
   void observe_reading(double late, const ContextRead& read);
+  void observe_mean(int rows, double late);
+  double drafted_part(double change, std::size_t rows, double draft_steps, double expected) const;
   void scale_unseen();
   double unseen_part(std::size_t rows, double draft_steps) const;
   static double share(double late, int seen);
@@ -84,6 +92,9 @@ class CostModel {
   std::array<double, kMaxDrafters> weight_;  // [Drafter::number()]
   double segment_read_ = 0, row_read_ = 0;   // of 1024 positions
   int segments_seen_ = 0, rows_seen_ = 0;    // rounds that taught them
+  double late_plain_ = 0;    // mean excess of rounds of one slot and row, as a part of the expected time
+  double late_drafted_ = 0;  // the same with drafts
+  int plain_rounds_ = 0, drafted_rounds_ = 0;
   bool measured_ = false;
 };
 

@@ -39,8 +39,11 @@ Status Decoder::prefill(Slot& slot, int rows) {
 }
 
 void Decoder::observe(const RoundShape& shape, double ms) {
-  // The backlog is a cost of drafting in a batch, not a cost of rounds of this shape.
-  if (shape.backlog_rows == 0)
+  // The backlog is a cost of drafting in a batch, not a cost of rounds of this shape. A round that took less
+  // time than expected without a backlog is news all the same.
+  const double expected =
+      costs_.round(shape.rows, shape.draft_steps, shape.slots, shape.read) * costs_.verify(1, 1);
+  if (shape.backlog_rows == 0 || ms < expected)
     costs_.observe(shape.rows, shape.draft_steps, ms, shape.slots, shape.read, shape.drafter);
 }
 

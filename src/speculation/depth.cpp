@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <utility>
 
 namespace ft {
 
@@ -52,18 +53,21 @@ DepthPolicy::Best DepthPolicy::at_depth(const CostModel& costs, const Offer& off
   return best;
 }
 
-/// The depth with the most expected tokens for its time that costs no more extra time than `allowance`.
+/// The depth with the most expected tokens for its time that costs no more extra time than `allowance`. A
+/// drafter that has shown nothing yet leaves some of it, so that one wrong draft does not end drafting.
 DepthPolicy::Best DepthPolicy::best_depth(const CostModel& costs, const Offer& offer, int max_depth,
                                           const RoundSoFar& others, const AcceptanceEstimate::Rates& right,
                                           double allowance) const {
   double chain = 1;
   double tokens = 1;
   Best best = at_depth(costs, offer, 0, 1, others);
+  constexpr double kFirstPart = 0.6;
+  const bool known = estimate(*offer.drafter, offer.context_class).seen(0) > 0;
   for (int depth = 1; depth <= max_depth; ++depth) {
     chain *= right[static_cast<std::size_t>(depth - 1)];
     tokens += chain;
     const Best deeper = at_depth(costs, offer, depth, tokens, others);
-    if (deeper.extra > allowance) break;
+    if (deeper.extra > (known || depth == 1 ? allowance : kFirstPart * allowance)) break;
     if (deeper.tokens - best.tokens > (deeper.steps - best.steps) * best.pace()) best = deeper;
   }
   return best;
@@ -153,6 +157,7 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
     reason_.rates = rates(offers[i]);
   };
   take(first);
+  reason_.cheaper = tried_cheaper(costs, offers[first], others);
   exploration_budget_ =
       std::min(kMaxExplorationBudget, exploration_budget_ + kExplore * bests[first].steps / others.slots);
   if (count > 1 && explore(offers.first(count), std::span(bests).first(count), costs, others)) {
@@ -168,10 +173,16 @@ int DepthPolicy::choose(const CostModel& costs, std::span<const Offer> offers, i
     last_draft_[static_cast<std::size_t>(offers[reason_.offer].drafter->number())] = round_;
     return reason_.best.depth;
   }
-  constexpr double kLikely = 0.5;  // then costs alone rule drafts out
   if (reason_.rates[0] > kLikely && try_again(costs, offers[reason_.offer], reason_.max_tokens, others))
     return reason_.best.depth;
   return probe(costs, offers.first(count), allowed, others);
+}
+
+/// The last round tried a depth that did not seem to pay, and took less time than expected.
+bool DepthPolicy::tried_cheaper(const CostModel& costs, const Offer& offer, const RoundSoFar& others) {
+  constexpr double kCheaper = 0.9;
+  const Best before = std::exchange(tried_, {});
+  return before.depth > 0 && at_depth(costs, offer, before.depth, 1, others).steps < kCheaper * before.steps;
 }
 
 /// An untried drafter is never learnt about: one that has not drafted for long may do so once, if its
@@ -195,11 +206,12 @@ bool DepthPolicy::explore(std::span<const Offer> offers, std::span<Best> bests, 
 }
 
 /// Costs measured at a bad moment would rule out a depth that acceptance favours: now and then a
-/// round goes as deep as it would at half the extra cost, and so measures it again.
+/// round goes as deep as it would at half the extra cost, and so measures it again; less often where it is
+/// expected to lose more, at once where the last try took less time than expected.
 bool DepthPolicy::try_again(const CostModel& costs, const Offer& offer, int max_depth,
                             const RoundSoFar& others) {
-  if (others.slots > 1 || ++shallow_ < kRetry) return false;  // the batch does so for all of its slots
-  shallow_ = 0;
+  if (others.slots > 1) return false;  // the batch does so for all of its slots
+  if (++shallow_ < kRetry && !reason_.cheaper) return false;
   const Best plain = at_depth(costs, offer, 0, 1, others);
   double chain = 1, tokens = 1;
   Best deeper;
@@ -211,9 +223,12 @@ bool DepthPolicy::try_again(const CostModel& costs, const Offer& offer, int max_
     const double hoped = there.tokens / (plain.steps + 0.5 * (there.steps - plain.steps));
     if (hoped > pace && there.extra <= allowance(offer)) pace = hoped, deeper = there;
   }
-  if (deeper.depth <= reason_.best.depth) return false;
-  reason_.best = deeper;
-  return true;
+  const bool found = deeper.depth > reason_.best.depth;
+  const double loss = found ? deeper.steps - deeper.tokens / reason_.best.pace() : 0;
+  if (!reason_.cheaper && shallow_ < std::min<double>(kLastRetry, loss / kRetrying)) return false;
+  shallow_ = 0;
+  if (found) reason_.best = tried_ = deeper;
+  return found;
 }
 
 /// No depth of any offer pays: the most hopeful one is tried now and then, less often each time. A network
@@ -232,6 +247,7 @@ int DepthPolicy::probe(const CostModel& costs, std::span<const Offer> offers, in
   const int deepest = std::min({offer.max_tokens, allowed, kMaxDraftTokens});
   reason_.held =
       best_depth(costs, offer, deepest, others, rates(offer), std::numeric_limits<double>::max()).depth > 0;
+  if (reason_.cheaper) idle_ = next_probe_;
   const bool due = ++idle_ >= next_probe_ && others.slots == 1;
   follow_ = false;
   if (!due && !others.probe) return 0;
@@ -249,8 +265,8 @@ int DepthPolicy::probe(const CostModel& costs, std::span<const Offer> offers, in
   next_probe_ =
       std::min(2 * next_probe_, static_cast<int>(std::clamp<double>(part, kFirstProbe, kLastProbe)));
   reason_.offer = hopeful;
-  reason_.probe = true;
-  reason_.best = tried;
+  reason_.probe = true, reason_.likely = others.slots == 1 && best_rate > kLikely;
+  reason_.best = tried_ = tried;
   reason_.drafter = offer.drafter->name();
   return tried.depth;
 }
@@ -267,9 +283,11 @@ void DepthPolicy::observe(int drafted, int accepted, const Drafter& drafter, int
   for (std::size_t i = 0; fell && i < estimates_.size(); ++i) {
     if (networks_[i] && static_cast<int>(i) != drafter.number()) estimates_[i][0].doubt();
   }
-  // A probe that was right, or that paid, is followed by another at once.
+  // A probe that paid is followed by another at once, or one that was right unless that was known: then costs
+  // rule drafts out.
   const bool paid = accepted * reason_.best.saves > reason_.best.extra;
-  if (reason_.probe && drafted > 0 && (paid || accepted == drafted)) idle_ = next_probe_ - 1, follow_ = true;
+  const bool news = accepted == drafted && !reason_.likely;
+  if (reason_.probe && drafted > 0 && (paid || news)) idle_ = next_probe_ - 1, follow_ = true;
 }
 
 double DepthPolicy::reached() const {

@@ -114,9 +114,12 @@ class DepthPolicy {
  private:
   static constexpr int kFirstProbe = 16;  // rounds at depth 0 before the first probe; doubled after each
   static constexpr int kLastProbe = 128;
-  static constexpr double kProbing = 0.005;  // part of the time that probes may take
-  static constexpr int kStale = 24;          // rounds after which a drafter that did not draft may be tried
-  static constexpr int kRetry = 48;          // rounds between two tries of a depth that costs alone rule out
+  static constexpr double kProbing = 0.005;   // part of the time that probes may take
+  static constexpr int kStale = 24;           // rounds after which a drafter that did not draft may be tried
+  static constexpr int kRetry = 48;           // rounds between two tries of a depth that costs alone rule out
+  static constexpr int kLastRetry = 80;       // where a try loses much
+  static constexpr double kRetrying = 0.004;  // part of the time that such tries may lose
+  static constexpr double kLikely = 0.5;  // chance of a right draft from which costs alone rule drafts out
   static constexpr double kMaxExplorationBudget = 3;  // plain steps that exploration may save up
   static constexpr double kMaxAllowance = 6;          // plain steps
   static constexpr double kMinAllowance = 0.3;        // of a request that begins
@@ -134,9 +137,11 @@ class DepthPolicy {
     std::size_t offer = 0;
     int max_tokens = 0;
     bool probe = false;      // nothing pays, tried nevertheless
+    bool likely = false;     // a probe of one slot whose drafts were known to be likely right
     bool exploring = false;  // another drafter is expected to be better
     bool free = false;       // drafts cost no step
     bool rivals = false;     // several networks could draft
+    bool cheaper = false;    // the last probe or retry took less time than expected
     bool held = false;       // a depth would pay and the allowance does not cover it
     std::string_view drafter;
     Best best;
@@ -166,6 +171,7 @@ class DepthPolicy {
   int choose_fixed(std::span<const Offer> offers, int allowed);
   bool explore(std::span<const Offer> offers, std::span<Best> bests, const CostModel& costs,
                const RoundSoFar& others);
+  bool tried_cheaper(const CostModel& costs, const Offer& offer, const RoundSoFar& others);
   bool try_again(const CostModel& costs, const Offer& offer, int max_depth, const RoundSoFar& others);
   int probe(const CostModel& costs, std::span<const Offer> offers, int allowed, const RoundSoFar& others);
 
@@ -181,6 +187,7 @@ class DepthPolicy {
   int next_probe_ = kFirstProbe;
   bool follow_ = false;            // the last probe was right: the next round tries again
   int shallow_ = 0;                // rounds since a deeper one was tried
+  Best tried_;                     // the last round if it was a probe or a retry; depth 0 otherwise
   double exploration_budget_ = 0;  // plain steps that exploration may lose
   double allowance_ = 0;           // plain steps that wrong drafts may lose
   std::int64_t round_ = 0;

@@ -323,6 +323,36 @@ TEST(DepthPolicy, ARowAmongNeighboursIsWeighedAgainstAllTheirTokens) {
   }
 }
 
+/// A calibration at a bad moment: drafts seemed ten times as dear as they are.
+TEST(CostModel, EarlyRoundsOfDearDraftsLowerTheDraftsAndNotThePlainStep) {
+  CostModel costs;
+  std::array<double, CostModel::kRows + 1> measured{};
+  measured[1] = 10, measured[2] = 11;
+  costs.calibrate(measured, 10);
+  costs.observe(1, 0, 10);
+  for (int round = 0; round < 20; ++round) costs.observe(2, 1, 12);
+  EXPECT_NEAR(costs.verify(1), 10, 0.01);
+  EXPECT_NEAR(costs.round(2, 1, 1), 1.2, 0.02);
+  EXPECT_NEAR(costs.draft(), 1.5, 0.6);
+}
+
+/// Rounds that vary by themselves: their mean counts, not their low end.
+TEST(CostModel, RoundsWhoseTimeVariesCostTheirMean) {
+  CostModel costs;
+  std::array<double, CostModel::kRows + 1> measured{};
+  measured[1] = 10, measured[4] = 20;
+  costs.calibrate(measured, 1);
+  std::mt19937 random(5);
+  std::normal_distribution<double> varies(30, 5);
+  for (int round = 0; round < 400; ++round) {
+    costs.observe(1, 0, 10);
+    costs.observe(4, 3, varies(random));
+  }
+  EXPECT_NEAR(costs.round(4, 3, 1), 3, 0.2);
+  for (int round = 0; round < 12; ++round) costs.observe(4, 3, 15);  // it has become faster
+  EXPECT_NEAR(costs.round(4, 3, 1), 1.5, 0.1);
+}
+
 TEST(CostModel, BatchesTeachWhatSlotsAndFurtherRowsCost) {
   CostModel costs = costs_of(0.1, 0.05);
   const auto truth = [](int rows, int slots) {
