@@ -1,4 +1,4 @@
-// Where codes and scales stand in a block of packed weights (layouts: kernels.h), for those who fill blocks.
+// Where codes and scales are in a block of packed weights (layouts: kernels.h), for those who fill blocks.
 // Pure functions in vectors of four outputs, which every machine has.
 #pragma once
 
