@@ -100,10 +100,19 @@ TEST_F(PromptShare, AnswersKeepMoreThanHalfOfTheTimeWhileOneLongPromptIsRead) {
 TEST_F(PromptShare, RoundsOfFewAnswersTakeLessWhileMorePromptsWait) {
   ask(3);
   run_until(1);
-  for (int i = 0; i < 7; ++i) ask(3);
+  for (int i = 0; i < 7; ++i) ask(30 + i);
   const std::vector<std::size_t> rounds = rounds_after_chunks(run_until(7));
   // After the first chunk two answers run and six prompts wait, and so on.
   EXPECT_EQ(rounds, (std::vector<std::size_t>{6, 11, kFull, kFull, kFull, kFull}));
+}
+
+TEST_F(PromptShare, ShortPromptsShareAStep) {
+  for (const int tokens : {12, 60, 5, 20, 24}) ask(tokens);  // a step has 64 rows
+  EXPECT_EQ(run_until(2), "prp") << "four prompts, a round of their answers, and the long one";
+  for (const int tokens : {9, 9}) ask(tokens);
+  EXPECT_EQ(run_until(1).back(), 'p');
+  const auto reading = [&] { return scheduler_.status().prefilling; };
+  EXPECT_EQ(reading(), 0) << "while answers run";
 }
 
 TEST_F(PromptShare, PromptsAreReadAtOnceWhereNothingRuns) {

@@ -1,7 +1,8 @@
 // The engine's work in one step: it closes cancelled requests, gives one waiting prompt a chunk, runs a
 // round for all ready requests, keeps snapshots of computed prompts, and ends finished requests. It never
 // waits, and its clock is a parameter, so a test can drive it step by step. The shortest prompt goes first,
-// but one that was passed over kPatience times goes next. While others decode, a chunk takes about as long as
+// but one that was passed over kPatience times goes next. Other prompts whose rest fits into the chunk are
+// read with it (prompts.cpp). While others decode, a chunk takes about as long as
 // a round or kGapMs. Rounds then get kRoundsPerPrompt of its time before the next chunk, so running answers
 // keep half their speed; they get less if more prompts wait than answers run. If no other request decodes, a
 // chunk takes at most kChunkMs, so that a cancel is seen soon. This is the only place that catches errors of
@@ -74,10 +75,13 @@ class Scheduler {
   Job* next_prompt();
   bool decoding() const;
   double rounds_share() const;
-  int chunk_rows(const Job& job) const;
+  int step_rows() const;
+  int chunk_rows(const Job& job, int rows) const;
+  std::vector<Job*> sharing_step(Job& first, int rows) const;
   std::int64_t first_step() const;
   std::int64_t snapshot_step(std::int64_t done) const;
   void prefill(Job& job);
+  void keep_prompt(Job& job);
   void note_row_ms(double row_ms);
   void round();
   void deliver();

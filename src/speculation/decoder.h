@@ -44,6 +44,7 @@ class Decoder {
 
   /// Reads the images of those rows first.
   Status prefill(Slot& slot, int rows);
+  Status prefill_together(std::span<Slot* const> slots) { return round_.prefill_together(slots); }
   RoundShape round(std::span<Slot* const> slots) {
     return round_.run(slots, costs_, !costs_.plain_due(static_cast<int>(slots.size())));
   }

@@ -115,6 +115,9 @@ class Round {
 
   /// Adds up to `rows` prompt tokens to the slot's timeline and shows them to its drafter.
   Status prefill(Slot& slot, int rows);
+  /// The rest of several prompts in one step. They are text, and their rows together at most a step's.
+  /// kExhausted if one does not fit into memory; then none has been read.
+  Status prefill_together(std::span<Slot* const> slots);
   /// One round for slots that are prefilled and not finished, at least one. Emits at least one token for each
   /// slot.
   /// `drafts` false: slots with a chosen depth draft only the tokens that their constraint forces.
@@ -160,6 +163,16 @@ class Round {
     }
     bool reads_logits() const { return slot->options.logprobs >= 0 || draft.rejection; }
   };
+  /// The next rows of a prompt.
+  struct PromptPart {
+    Slot* slot = nullptr;
+    int rows = 0;
+    bool last = false;  // of this prompt
+  };
+  static int prompt_left(const Slot& slot);
+  Status read_prompts(std::span<const PromptPart> parts);
+  void add_prompt_rows(const PromptPart& part);
+  void show_prompt_rows(std::span<const PromptPart> parts, const StepResult& result);
   void plan(std::span<Slot* const> slots, const CostModel& costs, bool drafts);
   void prepare(Entry& entry, Slot& slot, std::size_t place);
   void place_drafts(Entry& entry, std::size_t place);

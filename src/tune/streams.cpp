@@ -20,18 +20,22 @@ class Writing {
   Writing(Decoder& decoder, const StreamOptions& options, const NextAsk& next, const TakeAnswer& take)
       : decoder_(decoder), options_(options), next_(next), take_(take) {}
   ~Writing() {
-    for (Stream& stream : running_) decoder_.close(*stream.slot);
+    for (std::vector<Stream>* streams : {&begun_, &running_})
+      for (Stream& stream : *streams) decoder_.close(*stream.slot);
   }
   Writing(const Writing&) = delete;
   Writing& operator=(const Writing&) = delete;
 
-  bool has_room() const { return running_.size() < static_cast<std::size_t>(options_.streams); }
-  bool idle() const { return running_.empty(); }
+  bool has_room() const {
+    return begun_.size() + running_.size() < static_cast<std::size_t>(options_.streams);
+  }
+  bool idle() const { return begun_.empty() && running_.empty(); }
 
   Status begin(std::int64_t index) { return ask(Stream{index, 0, nullptr}, Answered()); }
 
-  /// One round of all streams, and the next stage of those that ended.
+  /// The prompts that have begun, one round of all streams, and the next stage of those that ended.
   Status run() {
+    FT_TRY(read_prompts());
     std::vector<Slot*> slots;
     for (const Stream& stream : running_) slots.push_back(stream.slot.get());
     decoder_.round(slots);
@@ -63,17 +67,39 @@ class Writing {
     slot.context = decoder_.options().context, slot.eos = options_.eos;
     const DrafterKind drafter = options_.drafts ? DrafterKind::kAuto : DrafterKind::kNone;
     FT_ASSIGN(stream.slot, decoder_.open(wanted->prompt, std::move(slot), drafter));
-    Status status;
-    while (status.ok() && !stream.slot->prefilled())
-      status = decoder_.prefill(*stream.slot, decoder_.options().prefill_chunk);
-    running_.push_back(std::move(stream));
-    return status;
+    begun_.push_back(std::move(stream));
+    return {};
+  }
+
+  /// Short prompts share a step: one alone uses little of a GPU.
+  Status read_prompts() {
+    const auto most = static_cast<std::size_t>(decoder_.options().prefill_chunk);
+    std::vector<Slot*> group;
+    std::size_t rows = 0;
+    const auto read_group = [&] {
+      rows = 0;
+      return decoder_.prefill_together(std::exchange(group, {}));
+    };
+    for (const Stream& stream : begun_) {
+      Slot& slot = *stream.slot;
+      const std::size_t size = slot.tokens.size();
+      while (size > most && !slot.prefilled()) FT_TRY(decoder_.prefill(slot, static_cast<int>(most)));
+      if (slot.prefilled()) continue;
+      if (rows + size > most) FT_TRY(read_group());
+      group.push_back(&slot);
+      rows += size;
+    }
+    FT_TRY(read_group());
+    for (Stream& stream : begun_) running_.push_back(std::move(stream));
+    begun_.clear();
+    return {};
   }
 
   Decoder& decoder_;
   const StreamOptions& options_;
   const NextAsk& next_;
   const TakeAnswer& take_;
+  std::vector<Stream> begun_;  // whose prompt is still to be read
   std::vector<Stream> running_;
 };
 

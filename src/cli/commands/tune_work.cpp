@@ -32,7 +32,6 @@ constexpr std::size_t kMaxPlanBytes = std::size_t{1} << 20;
 constexpr double kWritingShare = 0.4, kTrainingShare = 0.5;  // of the time; the rest is for comparing
 constexpr double kMeasureS = 12;
 constexpr int kDraftingStreams = 16;  // with more, drafts cost more than they save
-constexpr int kTextsTogether = 4;     // that are read in one step
 constexpr double kMaxEpochs = 30;
 
 double passed_since(Clock::time_point start) {
@@ -121,6 +120,7 @@ class Work {
   bool continues_head() const { return kind().is_head() && loaded_->model.mtp.has_value(); }
   bool on_gpu() const { return loaded_->backend->name() != "cpu" && loaded_->backend->name() != "ref"; }
   bool drafts() const { return streams() <= kDraftingStreams; }
+  int texts_together() const { return on_gpu() ? 16 : 4; }  // that are read in one step
   int streams() const {
     constexpr int kCpu = 8, kGpu = 64;
     if (options_.streams > 0) return options_.streams;
@@ -182,7 +182,7 @@ Status Work::load_target() {
 
 Result<std::unique_ptr<Decoder>> Work::decoder() const {
   DecoderOptions options;
-  options.slots = streams() + kTextsTogether;
+  options.slots = streams() + texts_together();
   options.context = lengths_.all() + kMaxDraftTokens + 1;
   if (!drafts()) options.max_depth = 0;
   Result<std::unique_ptr<Decoder>> made = Decoder::make(*loaded_->backend, loaded_->model, options);
@@ -196,7 +196,7 @@ Result<double> Work::write_some(const std::vector<std::int64_t>& shards, double 
   if (shards.empty()) return 0.0;
   FT_ASSIGN(const std::unique_ptr<Decoder> made, decoder());
   FT_ASSIGN(tune::TextReader reader,
-            tune::TextReader::make(*made, layers_.empty() ? "" : kTuneCapture, kTextsTogether));
+            tune::TextReader::make(*made, layers_.empty() ? "" : kTuneCapture, texts_together()));
   tune::StreamOptions streaming{streams(), {}, drafts()};
   streaming.eos.assign(loaded_->model.facts.eos_ids.begin(), loaded_->model.facts.eos_ids.end());
   const Clock::time_point start = Clock::now();
