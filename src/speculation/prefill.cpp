@@ -39,7 +39,6 @@ Status Round::read_prompts(std::span<const PromptPart> parts) {
   const auto give_up = [&] {
     for (Txn& txn : open) txn.rollback();
   };
-  std::vector<Segment> segments;
   for (const PromptPart& part : parts) {
     Result<Txn> txn =
         part.slot->timeline->begin(part.rows, part.last ? std::max(1, part.rows - kMaxTapeRows) : part.rows);
@@ -47,9 +46,12 @@ Status Round::read_prompts(std::span<const PromptPart> parts) {
       give_up();
       return txn.error();
     }
-    segments.push_back(txn->segment());
     open.push_back(std::move(*txn));
-    add_prompt_rows(part);
+  }
+  std::vector<Segment> segments;
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    segments.push_back(open[i].segment());
+    add_prompt_rows(parts[i]);
   }
   StepResult result;
   try {

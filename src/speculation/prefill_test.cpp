@@ -17,7 +17,7 @@ Tokens counted(int count, int step) {
 SlotOptions sampled() {
   SlotOptions options;
   options.sampler.temperature = 0.9F, options.sampler.seed = 3;
-  options.max_tokens = 30;
+  options.max_tokens = 30, options.depth = 2;
   return options;
 }
 
@@ -94,7 +94,8 @@ TEST(PromptsTogether, AreNotReadWhereOneDoesNotFit) {
   }
   EXPECT_EQ(round.prefill_together(all).error().code, Code::kExhausted);
   for (const Slot& slot : slots) EXPECT_EQ(slot.timeline->length(), 0);
-  EXPECT_TRUE(round.prefill(slots[0], 16).ok());
+  const Status alone = round.prefill(slots[0], 16);
+  EXPECT_TRUE(alone.ok()) << alone.error().message;
   EXPECT_TRUE(slots[0].prefilled());
 }
 
