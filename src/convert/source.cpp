@@ -54,7 +54,7 @@ Result<Source> open_gguf(const std::string& path, bool float32_scales) {
   source.format = std::move(file.types);
   source.quantised = true, source.shifted_norms = true;
   source.config = std::move(file.config.config);
-  source.made_files = std::move(file.texts);
+  if (auto texts = gguf::read_texts(path); texts.ok()) source.made_files = std::move(*texts);
   if (!file.config.generation->empty())
     source.made_files["generation_config.json"] = write_json(*file.config.generation, 2) + "\n";
   source.checkpoint = std::make_unique<format::Checkpoint>(std::move(file.checkpoint));

@@ -4,11 +4,13 @@
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
+#include <future>
 #include <optional>
 
 #include "backends/registry.h"
 #include "base/text_layout.h"
 #include "cli/commands/calibration_place.h"
+#include "cli/commands/files_ahead.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/model_texts.h"
 #include "cli/commands/packed_weights_folder.h"
@@ -25,6 +27,8 @@
 
 namespace ft::cli {
 namespace {
+
+constexpr std::int64_t kAheadShare = 4;  // files read ahead take at most a quarter of the free memory
 
 double since_ms(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
@@ -205,19 +209,31 @@ void add_end_token(std::optional<std::int32_t> end, ModelFacts& facts) {
   if (std::ranges::find(facts.eos_ids, *end) == facts.eos_ids.end()) facts.eos_ids.push_back(*end);
 }
 
-Status load_text(const std::string& directory, LoadedModel& loaded) {
-  const auto start = std::chrono::steady_clock::now();
-  const Result<ModelTexts> texts = ModelTexts::open(directory);
+/// What a model's texts hold.
+struct ReadTexts {
+  ModelTexts texts;
+  Tokenizer tokenizer;
+};
+
+Result<ReadTexts> read_texts(const std::string& directory) {
+  Result<ModelTexts> texts = ModelTexts::open(directory);
   if (!texts.ok()) return model_error(texts.error());
   Result<Tokenizer> tokenizer = texts->tokenizer();
   if (!tokenizer.ok()) return model_error(tokenizer.error());
-  loaded.tokenizer.emplace(std::move(*tokenizer));
-  add_end_token(texts->end_token(*loaded.tokenizer), loaded.model.facts);
+  return ReadTexts{std::move(*texts), std::move(*tokenizer)};
+}
+
+Status use_texts(Result<ReadTexts> read, LoadedModel& loaded) {
+  const auto start = std::chrono::steady_clock::now();
+  if (!read.ok()) return read.error();
+  const ModelTexts& texts = read->texts;
+  loaded.tokenizer.emplace(std::move(read->tokenizer));
+  add_end_token(texts.end_token(*loaded.tokenizer), loaded.model.facts);
   for (const DraftNetwork& network : loaded.model.drafters) {
     if (network.name == DrafterKind::kModel.name())
       FT_TRY(check_tokens(network.directory, *loaded.tokenizer));
   }
-  Result<ChatTemplate> chat_template = texts->chat_template();
+  Result<ChatTemplate> chat_template = texts.chat_template();
   if (chat_template.ok()) {
     loaded.chat_template.emplace(std::move(*chat_template));
     for (const std::int32_t end : turn_ends_in(loaded.chat_template->source(), *loaded.tokenizer))
@@ -293,16 +309,26 @@ Status refuse_twin(const std::string& backend) {
 Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* terminal,
                                           std::int64_t device_bytes) {
   FT_TRY(refuse_twin(choice.backend));
+  FT_ASSIGN(const std::string place, text_directory(choice.directory));
+  // The disk, the tokenizer and the programs need each other only at the end.
+  FT_ASSIGN(const std::string packed, packed_weights_folder(choice.packed_cache));
+  std::optional<FilesAhead> ahead;
+  if (packed.empty() && !is_synth_name(choice.directory))
+    ahead.emplace(place, available_memory() / kAheadShare);
+  std::future<Result<ReadTexts>> texts =
+      std::async(std::launch::async | std::launch::deferred, [&place] { return read_texts(place); });
   FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal, device_bytes));
-  FT_ASSIGN(const std::string texts, text_directory(choice.directory));
-  FT_TRY(load_text(texts, *loaded));
+  const auto start = std::chrono::steady_clock::now();
+  Result<ReadTexts> read = texts.get();
+  loaded->load_ms += since_ms(start);
+  FT_TRY(use_texts(std::move(read), *loaded));
   return loaded;
 }
 
 Result<std::unique_ptr<LoadedModel>> load_with_text_if_any(const ModelOptions& choice, Terminal* terminal) {
   FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal));
   FT_ASSIGN(const std::string texts, text_directory(choice.directory));
-  if (has_tokenizer(texts)) FT_TRY(load_text(texts, *loaded));
+  if (has_tokenizer(texts)) FT_TRY(use_texts(read_texts(texts), *loaded));
   return loaded;
 }
 

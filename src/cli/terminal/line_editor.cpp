@@ -21,7 +21,7 @@ constexpr int kHistoryLines = 1000;
 
 struct LineEditor::Edited {
   EditLine* line = nullptr;
-  History* history = nullptr;
+  ::History* history = nullptr;
   std::string history_file, prompt;
   bool interrupted = false;
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <unordered_set>
 
 #include "base/json.h"
 #include "format/gguf/sentence_pieces.h"
@@ -225,15 +226,49 @@ Result<Vocabulary> vocabulary_of(const GgufFile& file, const std::string& path) 
   return found;
 }
 
-json tokenizer_json(const GgufFile& file, const Vocabulary& from) {
-  json vocabulary = json::object(), added = json::array();
+/// Appends a string of JSON. Most tokens need no escapes; the others are left to the library.
+void append_quoted(std::string& to, const std::string& text) {
+  const bool plain =
+      std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+  if (plain) {
+    to += '"', to += text, to += '"';
+  } else {
+    to += write_json(json(text));
+  }
+}
+
+std::string quoted_list(const Texts& texts) {
+  std::string list = "[";
+  for (const std::string& text : texts) {
+    if (list.size() > 1) list += ',';
+    append_quoted(list, text);
+  }
+  return list += ']';
+}
+
+/// Adds a member, whose value is text of JSON, to an object that has members.
+void add_member(std::string& object, std::string_view name, std::string_view value) {
+  object.back() = ',';
+  object.append("\"").append(name).append("\":").append(value).append("}");
+}
+
+/// tokenizer.json. A vocabulary has up to a quarter of a million tokens, and as many merges: they are written
+/// as text at once.
+std::string tokenizer_text(const GgufFile& file, const Vocabulary& from) {
+  json added = json::array();
+  std::string vocabulary = "{";
+  std::unordered_set<std::string_view> seen(from.tokens->size());
   for (std::size_t id = 0; id < from.tokens->size(); ++id) {
     const std::int64_t kind = (*from.kinds)[id];
     const std::string& text = (*from.tokens)[id];
-    if (!vocabulary.emplace(text, id).second) continue;  // of two equal tokens only the first can be written
+    if (!seen.insert(text).second) continue;  // of two equal tokens only the first can be written
+    if (vocabulary.size() > 1) vocabulary += ',';
+    append_quoted(vocabulary, text);
+    vocabulary.append(":").append(std::to_string(id));
     if (kind == kControl || kind == kUserDefined)
       added.push_back(added_token(static_cast<std::int64_t>(id), text, kind == kControl));
   }
+  vocabulary += '}';
   const auto flag = [&](const char* key, bool otherwise) {
     const GgufValue* value = file.find(key);
     const bool* said = value == nullptr ? nullptr : std::get_if<bool>(value);
@@ -245,24 +280,26 @@ json tokenizer_json(const GgufFile& file, const Vocabulary& from) {
   const auto bos = with_bos ? from.named(file, "tokenizer.ggml.bos_token_id") : std::nullopt;
   const bool spaces = writes_spaces(*from.splitting);
   const auto unknown = spaces ? from.named(file, "tokenizer.ggml.unknown_token_id") : std::nullopt;
-  return {{"version", "1.0"},
-          {"truncation", nullptr},
-          {"padding", nullptr},
-          {"added_tokens", std::move(added)},
-          {"normalizer", normalizer(*from.splitting, prefixed)},
-          {"pre_tokenizer", pre_tokenizer(*from.splitting)},
-          {"post_processor", post_processor(bos, file.whole("tokenizer.ggml.bos_token_id", 0), !spaces)},
-          {"decoder", decoder(*from.splitting, prefixed)},
-          {"model",
-           {{"type", "BPE"},
-            {"dropout", nullptr},
-            {"unk_token", unknown ? json(*unknown) : json()},
-            {"fuse_unk", spaces},
-            {"byte_fallback", spaces},
-            {"ignore_merges", from.splitting->ignores_merges},
-            {"vocab", std::move(vocabulary)},
-            {"merges", from.merges != nullptr ? *from.merges
-                                              : merges_of_pieces(*from.tokens, *from.scores, *from.kinds)}}}};
+  const json settings = {
+      {"type", "BPE"},      {"dropout", nullptr},      {"unk_token", unknown ? json(*unknown) : json()},
+      {"fuse_unk", spaces}, {"byte_fallback", spaces}, {"ignore_merges", from.splitting->ignores_merges}};
+  std::string model = write_json(settings);
+  add_member(model, "merges",
+             quoted_list(from.merges != nullptr ? *from.merges
+                                                : merges_of_pieces(*from.tokens, *from.scores, *from.kinds)));
+  add_member(model, "vocab", vocabulary);
+  const json document = {
+      {"version", "1.0"},
+      {"truncation", nullptr},
+      {"padding", nullptr},
+      {"added_tokens", std::move(added)},
+      {"normalizer", normalizer(*from.splitting, prefixed)},
+      {"pre_tokenizer", pre_tokenizer(*from.splitting)},
+      {"post_processor", post_processor(bos, file.whole("tokenizer.ggml.bos_token_id", 0), !spaces)},
+      {"decoder", decoder(*from.splitting, prefixed)}};
+  std::string text = write_json(document);
+  add_member(text, "model", model);
+  return text;
 }
 
 }  // namespace
@@ -270,7 +307,7 @@ json tokenizer_json(const GgufFile& file, const Vocabulary& from) {
 Result<std::map<std::string, std::string>> tokenizer_files(const GgufFile& file, const std::string& path) {
   FT_ASSIGN(const Vocabulary vocabulary, vocabulary_of(file, path));
   std::map<std::string, std::string> files;
-  files["tokenizer.json"] = write_json(tokenizer_json(file, vocabulary)) + "\n";
+  files["tokenizer.json"] = tokenizer_text(file, vocabulary) + "\n";
   json settings = {{"tokenizer_class", "PreTrainedTokenizerFast"}};
   const std::pair<const char*, const char*> kTokens[] = {{"tokenizer.ggml.bos_token_id", "bos_token"},
                                                          {"tokenizer.ggml.eos_token_id", "eos_token"},

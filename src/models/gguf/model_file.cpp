@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/json.h"
+#include "base/system.h"
 #include "format/gguf/blocks.h"
 #include "format/gguf/files.h"
 #include "format/gguf/tokenizer.h"
@@ -32,6 +33,11 @@ class Reader {
       : files_(files), architecture_(architecture), float32_scales_(float32_scales), vectors_(vectors) {}
 
   Result<std::vector<TensorView>> run() {
+    // Vectors are decoded here. All are asked for at once, so that they do not wait for the disk one by one,
+    // or until another thread has read the whole file.
+    for (const GgufTensor& tensor : files_.contents.tensors) {
+      if (tensor.shape.size() < 2) read_ahead(tensor.bytes.data(), tensor.bytes.size());
+    }
     std::vector<TensorView> list;
     for (const GgufTensor& tensor : files_.contents.tensors) {
       if (tensor.name.starts_with("rope_freqs")) continue;
@@ -162,11 +168,6 @@ Result<ModelFile> open(const std::string& path, bool float32_scales) {
   auto vectors = std::make_shared<Vectors>();
   FT_ASSIGN(std::vector<TensorView> tensors, Reader(*files, *architecture, float32_scales, *vectors).run());
   ModelFile model;
-  if (auto texts = format::tokenizer_files(contents, path); texts.ok()) {
-    model.texts = std::move(*texts);
-  } else {
-    model.texts_problem = texts.error().message;
-  }
   model.types = types_text(contents);
   FT_ASSIGN(model.config, format::ConfigFiles::parse(write_json(architecture->config()),
                                                      write_json(generation_json(contents)), "", path));

@@ -17,16 +17,15 @@ namespace ft::gguf {
 
 struct ModelFile {
   format::ConfigFiles config;
-  format::Checkpoint checkpoint;             // metadata_format "gguf"
-  std::map<std::string, std::string> texts;  // by the name of the file that the original has: tokenizer.json
-  std::string texts_problem;                 // why there are none
-  std::string types;                         // "GGUF, mostly Q4_K"
+  format::Checkpoint checkpoint;  // metadata_format "gguf"
+  std::string types;              // "GGUF, mostly Q4_K"
 };
 
 /// `float32_scales`: keep scales and biases as float32 if float16 would round them.
 Result<ModelFile> open_model(const std::string& path, bool float32_scales = true);
 
-/// The tokenizer and the template alone, from the header.
+/// The tokenizer and the template alone, from the header, by the names of the files that the original has:
+/// tokenizer.json.
 Result<std::map<std::string, std::string>> read_texts(const std::string& path);
 
 }  // namespace ft::gguf

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::Value as Json;
 use tokenizers::normalizer::NormalizedString;
 use tokenizers::{Model, ModelWrapper, Normalizer, OffsetType, PreTokenizedString, Tokenizer};
@@ -34,7 +35,7 @@ pub struct TextTokenizer {
     vocab_size: u32,
     text_per_byte: u32,
     added: HashMap<u32, bool>, // id -> special
-    bytes: HashMap<char, u8>,  // the byte-level alphabet
+    bytes: Alphabet,
 }
 
 pub struct Token {
@@ -43,18 +44,80 @@ pub struct Token {
     pub special: bool,
 }
 
-/// Bytes 33-126, 161-172, and 174-255 map to themselves; the other 68 map to U+0100 and up.
-fn byte_level_alphabet() -> HashMap<char, u8> {
-    let mut next = 256u32;
-    (0..=255u8)
-        .map(|byte| match byte {
-            33..=126 | 161..=172 | 174..=255 => (byte as char, byte),
-            _ => {
-                next += 1;
-                (char::from_u32(next - 1).unwrap_or('\u{0}'), byte)
+/// The byte of each character of GPT-2's alphabet, by its number. Bytes 33-126, 161-172, and 174-255 map to
+/// themselves; the other 68 map to U+0100 and up.
+struct Alphabet(Vec<Option<u8>>);
+
+impl Alphabet {
+    fn new() -> Alphabet {
+        let mut bytes = vec![None; 256 + 68];
+        let mut next = 256;
+        for byte in 0..=255u8 {
+            let place = match byte {
+                33..=126 | 161..=172 | 174..=255 => usize::from(byte),
+                _ => {
+                    next += 1;
+                    next - 1
+                }
+            };
+            bytes[place] = Some(byte);
+        }
+        Alphabet(bytes)
+    }
+
+    fn get(&self, letter: char) -> Option<u8> {
+        self.0.get(letter as usize).copied().flatten()
+    }
+
+    fn letters(&self) -> impl Iterator<Item = char> + '_ {
+        let known = self.0.iter().enumerate().filter(|(_, byte)| byte.is_some());
+        known.filter_map(|(place, _)| char::from_u32(place as u32))
+    }
+}
+
+/// A tokenizer.json without its vocabulary and merges, which are most of it.
+struct Outline {
+    of_model: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for Outline {
+    type Value = Json;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Json, D::Error> {
+        from.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Outline {
+    type Value = Json;
+
+    fn expecting(&self, to: &mut std::fmt::Formatter) -> std::fmt::Result {
+        to.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut from: A) -> Result<Json, A::Error> {
+        let mut found = serde_json::Map::new();
+        while let Some(key) = from.next_key::<String>()? {
+            if self.of_model && (key == "vocab" || key == "merges") {
+                from.next_value::<IgnoredAny>()?;
+            } else if !self.of_model && key == "model" {
+                let model = from.next_value_seed(Outline { of_model: true })?;
+                found.insert(key, model);
+            } else {
+                let value = from.next_value::<Json>()?;
+                found.insert(key, value);
             }
-        })
-        .collect()
+        }
+        Ok(Json::Object(found))
+    }
+}
+
+fn outline(json: &[u8]) -> Result<Json, serde_json::Error> {
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    match (Outline { of_model: false }).deserialize(&mut reader) {
+        Ok(found) => reader.end().map(|()| found),
+        Err(_) => serde_json::from_slice(json), // another shape is described by what it lacks
+    }
 }
 
 fn spelling_of(decoder: &Json) -> Option<Spelling> {
@@ -168,8 +231,7 @@ fn check_affixes(model: &Json) -> Result<(), Failure> {
 impl TextTokenizer {
     pub fn parse(json: &[u8]) -> Result<TextTokenizer, Failure> {
         let corrupt = |e: String| Failure::new(Code::Corrupt, e);
-        let document: Json =
-            serde_json::from_slice(json).map_err(|e| corrupt(format!("not valid JSON: {e}")))?;
+        let document: Json = outline(json).map_err(|e| corrupt(format!("not valid JSON: {e}")))?;
         let spelling = spelling_of(&document["decoder"]).ok_or_else(|| {
             Failure::new(
                 Code::Unsupported,
@@ -199,9 +261,9 @@ impl TextTokenizer {
             inner.get_added_tokens_decoder().iter().map(|(id, token)| (*id, token.special)).collect();
         let highest = inner.get_vocab(true).values().copied().chain(added.keys().copied()).max();
         let highest = highest.ok_or_else(|| corrupt("its vocabulary is empty".into()))?;
-        let bytes = byte_level_alphabet();
+        let bytes = Alphabet::new();
         let spells_all = match spelling {
-            Spelling::ByteLevel => bytes.keys().all(|c| knows(&inner, &c.to_string())),
+            Spelling::ByteLevel => bytes.letters().all(|c| knows(&inner, &c.to_string())),
             Spelling::ByteFallback => (0..=255u8).all(|byte| knows(&inner, &format!("<0x{byte:02X}>"))),
         };
         let text_per_byte = if spells_all { shrinking.unwrap_or(0) } else { 0 };
@@ -242,8 +304,7 @@ impl TextTokenizer {
     fn spell(&self, content: &str) -> Vec<u8> {
         match self.spelling {
             Spelling::ByteLevel => {
-                let mapped: Option<Vec<u8>> =
-                    content.chars().map(|c| self.bytes.get(&c).copied()).collect();
+                let mapped: Option<Vec<u8>> = content.chars().map(|c| self.bytes.get(c)).collect();
                 mapped.unwrap_or_else(|| content.as_bytes().to_vec())
             }
             Spelling::ByteFallback => {

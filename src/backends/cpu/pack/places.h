@@ -1,5 +1,5 @@
-// Where codes and scales are in a block of packed weights (layouts: kernels.h), for those who fill blocks.
-// Pure functions in vectors of four outputs, which every machine has.
+// The places of codes and scales in a block of packed weights (layouts: kernels.h), for those who fill
+// blocks. Pure functions in vectors of four outputs, which every machine has.
 #pragma once
 
 #include <array>
