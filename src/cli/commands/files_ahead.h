@@ -1,5 +1,5 @@
-// FilesAhead: while it lives, a thread lets the system read the files of a model into memory, in order, so that
-// the disk works while the tokenizer and the programs are made. Owner: the load. Cost: a thread that mostly
+// FilesAhead: while it lives, a thread lets the system read the files of a model into memory, in order. The
+// disk then works while the tokenizer and the programs are made. Owner: the load. Cost: a thread that mostly
 // waits for the disk. Errors: none; a file that cannot be opened is left to its reader.
 #pragma once
 
