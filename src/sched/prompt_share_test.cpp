@@ -102,19 +102,23 @@ TEST_F(PromptShare, RoundsOfFewAnswersTakeLessWhileMorePromptsWait) {
   run_until(1);
   for (int i = 0; i < 7; ++i) ask(30 + i);
   const std::vector<std::size_t> rounds = rounds_after_chunks(run_until(7));
-  // No two of these prompts fit into a step. The first chunk is short and ends none. After the second, two
-  // answers run and six prompts wait, and so on.
+  // The first chunk is short and ends no prompt. After the second, two answers run and six prompts wait, and
+  // so on.
   EXPECT_EQ(rounds, (std::vector<std::size_t>{3, 6, 11, kFull, kFull, kFull}));
 }
 
-TEST_F(PromptShare, ShortPromptsShareAStep) {
-  for (const int tokens : {12, 60, 5, 20, 24}) ask(tokens);  // a step has 64 rows
-  const Steps steps = run_until(2);
-  EXPECT_EQ(rounds_after_chunks(steps), std::vector<std::size_t>{kFull})
-      << "four answers, then the long prompt";
-  for (const int tokens : {9, 9}) ask(tokens);
+/// A prompt of 60 tokens shows that six rows take as long as a step alone.
+TEST_F(PromptShare, PromptsWhoseRowsTakeLessThanAStepShareOne) {
+  ask(60);
   run_until(1);
-  EXPECT_EQ(scheduler_.status().prefilling, 0) << "two prompts in one step, while answers run";
+  for (const int tokens : {4, 40, 5, 3}) ask(tokens);
+  run_until(1);
+  EXPECT_EQ(scheduler_.status().prefilling, 1) << "three were read together";
+  run_until(1);
+  EXPECT_EQ(scheduler_.status().prefilling, 0);
+  for (const int tokens : {30, 30}) ask(tokens);
+  run_until(1);
+  EXPECT_EQ(scheduler_.status().prefilling, 1) << "longer ones are read in turn";
 }
 
 TEST_F(PromptShare, PromptsAreReadAtOnceWhereNothingRuns) {

@@ -1,15 +1,14 @@
 // The engine's work in one step: it closes cancelled requests, gives one waiting prompt a chunk, runs a
 // round for all ready requests, keeps snapshots of computed prompts, and ends finished requests. It never
 // waits, and its clock is a parameter, so a test can drive it step by step. The shortest prompt goes first,
-// but one that was passed over kPatience times goes next. Other prompts whose rest fits into the chunk are
-// read with it (prompts.cpp). While others decode, a chunk takes about as long as
-// a round or kGapMs. Rounds then get kRoundsPerPrompt of its time before the next chunk, so running answers
-// keep half their speed; they get less if more prompts wait than answers run. If no other request decodes, a
-// chunk takes at most kChunkMs, so that a cancel is seen soon. This is the only place that catches errors of
-// a target's step: the requests of that step end with the sentence, and all requests end if the backend
-// is lost. Readers get a step's events at its end. Where a device computes, they get them while it
-// computes the next step, which then begins sooner. Owner: sched/engine.h, or a simulation. Thread: the
-// engine thread. Errors: end the request that has them.
+// but one that was passed over kPatience times goes next. Short prompts may share a step (prompts.cpp). While
+// others decode, a chunk takes about as long as a round or kGapMs. Rounds then get kRoundsPerPrompt of its
+// time before the next chunk, so running answers keep half their speed; they get less if more prompts wait
+// than answers run. If no other request decodes, a chunk takes at most kChunkMs, so that a cancel is seen
+// soon. This is the only place that catches errors of a target's step: the requests of that step end with
+// the sentence, and all requests end if the backend is lost. Readers get a step's events at its end. Where a
+// device computes, they get them while it computes the next step, which then begins sooner. Owner:
+// sched/engine.h, or a simulation. Thread: the engine thread. Errors: end the request that has them.
 #pragma once
 
 #include <functional>
