@@ -101,6 +101,28 @@ void drain(json& value) noexcept {
   }
 }
 
+/// Text with the numbers that Python writes and JSON has not, as strings: NaN, Infinity. A key that nobody
+/// reads may have one; a number that is read is refused by its key. Empty: the text has none.
+std::string quoted_numbers(std::string_view text) {
+  constexpr std::string_view kWords[] = {"NaN", "Infinity", "-Infinity"};
+  std::string out;
+  std::size_t copied = 0;
+  bool in_string = false;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    const char c = text[at];
+    if (in_string && c == '\\') ++at;
+    if (c == '"') in_string = !in_string;
+    if (in_string || (c != 'N' && c != 'I' && c != '-')) continue;
+    for (const std::string_view word : kWords) {
+      if (!text.substr(at).starts_with(word)) continue;
+      out.append(text.substr(copied, at - copied)).append("\"").append(word).append("\"");
+      at += word.size() - 1, copied = at + 1;
+      break;
+    }
+  }
+  return copied == 0 ? out : out.append(text.substr(copied));
+}
+
 }  // namespace
 
 void DrainingDelete::operator()(json* root) const noexcept {
@@ -109,6 +131,8 @@ void DrainingDelete::operator()(json* root) const noexcept {
 }
 
 Result<JsonDocument> parse_json(std::string_view text, const std::string& origin, DuplicateKeys duplicates) {
+  const std::string quoted = duplicates == DuplicateKeys::kLastWins ? quoted_numbers(text) : std::string();
+  if (!quoted.empty()) text = quoted;
   DomBuilder builder(duplicates);
   if (!json::sax_parse(text.begin(), text.end(), &builder)) {
     return Error{Code::kCorrupt, origin + ": expected JSON, found " + builder.problem() +

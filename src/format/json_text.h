@@ -16,7 +16,8 @@ namespace ft::format {
 inline constexpr int kMaxJsonDepth = 64;                           // nesting depth of objects and arrays
 inline constexpr std::size_t kMaxConfigBytes = 64U * 1024 * 1024;  // config.json, weight index
 
-enum class DuplicateKeys { kRefuse, kLastWins };  // kLastWins is what Python does with a config
+// kLastWins: as Python reads a config. It takes NaN, Infinity and -Infinity too, here as strings.
+enum class DuplicateKeys { kRefuse, kLastWins };
 
 /// Takes a document apart from its leaves. The library's own destructor allocates for every container that is
 /// not empty and, being noexcept, ends the process when memory has run out.

@@ -50,6 +50,18 @@ TEST(JsonText, SyntaxErrorsNameTheFileAndTheByte) {
   }
 }
 
+TEST(JsonText, AFileMayHoldTheNumbersThatPythonWrites) {
+  const TemporaryFolder folder;
+  const auto read = [&](const char* text) { return read_json_object(folder.write("x.json", text)); };
+  const auto odd =
+      read(R"({"a":NaN,"b":[0.0,Infinity,-Infinity,-1],"c":"NaN \" NaN","d":{"Infinity":"\\"}})");
+  ASSERT_TRUE(odd.ok());
+  EXPECT_EQ(**odd, nlohmann::json::parse(R"({"a":"NaN","b":[0.0,"Infinity","-Infinity",-1],"c":"NaN \" NaN",
+      "d":{"Infinity":"\\"}})"));
+  for (const char* text : {R"({"a":nan})", R"({"a":Inf})", R"({"a":-NaN})", R"({"a":NaN1})", R"({"a":1NaN})"})
+    EXPECT_FALSE(read(text).ok()) << text;
+}
+
 TEST(JsonText, AFileMustHoldAnObject) {
   const TemporaryFolder folder;
   EXPECT_TRUE(read_json_object(folder.write("a", "{}")).ok());

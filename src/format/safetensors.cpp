@@ -150,6 +150,7 @@ Status HeaderReader::read_tensor(const std::string& name, const json& entry) {
 }
 
 Status HeaderReader::read_metadata(const json& entry) {
+  if (entry.is_null()) return {};  // as the library reads it
   if (!entry.is_object()) return file_error(path_, "'__metadata__' to be an object", entry.type_name());
   for (const auto& [key, value] : entry.items()) {
     if (!value.is_string()) {

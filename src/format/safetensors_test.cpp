@@ -140,6 +140,7 @@ TEST(Safetensors, AnOddHeaderOrMetadataIsRefused) {
   EXPECT_NE(message_of(with_header(R"({"__metadata__":[]})", "")).find("'__metadata__'"), std::string::npos);
   EXPECT_NE(message_of(with_header(R"({"__metadata__":{"a":1}})", "")).find("to hold strings"),
             std::string::npos);
+  EXPECT_EQ(message_of(with_header(R"({"__metadata__":null})", "")), "ok") << "as none";
   EXPECT_EQ(message_of(with_header("{}  ", "")), "ok") << "padding is part of the format";
 }
 

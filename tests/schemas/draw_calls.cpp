@@ -30,7 +30,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr size_t kMaxTokens = 250;
-constexpr size_t kLongTokens = 100;
+constexpr size_t kLongTokens = 60;
 
 void add_text(Json& to, const std::string& more) { to = to.get<std::string>() + more; }
 
@@ -128,15 +128,26 @@ struct Drawing {
     return std::nullopt;
   }
 
-  /// The tokens of one answer that follows a grammar from its beginning on.
-  std::optional<std::vector<int32_t>> draw(const Grammar& grammar, std::mt19937_64& random) const {
-    GrammarMatcher matcher = std::move(grammar.start()).value();
+  /// The tokens of one answer that follows a grammar from its beginning on. The matcher of all answers of a
+  /// grammar is one: it goes back, and keeps what it knows of the grammar.
+  std::optional<std::vector<int32_t>> draw(const Grammar& grammar, std::optional<GrammarMatcher>& kept,
+                                           bool required, std::mt19937_64& random) const {
+    if (!kept) kept.emplace(std::move(grammar.start()).value());
+    GrammarMatcher& matcher = *kept;
+    size_t taken = 0;
     std::vector<uint32_t> words(static_cast<size_t>(tokenizer.vocab_size()) / 32 + 1);
     // Where a mask takes too much work, all further calls fail: the answer does not end.
     const auto mask = [&] {
       return matcher.mask(words).ok() ? std::optional(std::span<const uint32_t>(words)) : std::nullopt;
     };
-    return walk({}, mask, [&](int32_t id) { return matcher.consume({&id, 1}).ok(); }, random);
+    const auto take = [&](int32_t id) {
+      const bool right = matcher.consume({&id, 1}).ok();
+      taken += right ? 1 : 0;
+      return right;
+    };
+    auto ids = walk(required ? std::vector<int32_t>() : before_call(random), mask, take, random);
+    if (!matcher.rollback(taken).ok()) kept.reset();
+    return ids;
   }
 
   /// The tokens of one answer to a request that may call: text, perhaps a call. The first call that begins
@@ -229,8 +240,10 @@ struct Drawing {
     fields.tools = rules.tools_json, fields.grammar = *grammar;
     std::mt19937_64 random(asked["seed"].get<uint64_t>());
     Json result = {{"calls", Json::array()}, {"content", Json::array()}, {"unfinished", 0}};
+    std::optional<GrammarMatcher> matcher;
     for (int i = 0; i < asked["draws"].get<int>(); ++i) {
-      const auto ids = on_sight ? draw_on_sight(fields, random) : draw(**grammar, random);
+      const auto ids =
+          on_sight ? draw_on_sight(fields, random) : draw(**grammar, matcher, rules.required, random);
       if (!ids) {
         result["unfinished"] = result["unfinished"].get<int>() + 1;
         continue;
