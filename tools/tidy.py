@@ -34,7 +34,7 @@ UNINCLUDED_HEADERS = {}
 # backends/cpu/<name>.cpp without a twin backends/ref/<name>.cpp: what only a fast backend has.
 WITHOUT_TWIN = {
     *("backend", "features", "kernels", "pack", "packed_weights", "plan", "pool", "packed_cache", "barrier_plan"),
-    "apart", "early_rows", "extra_head", "file_ahead", "prepared_rows", "read_ahead",
+    "apart", "early_rows", "extra_head", "prepared_rows", "read_ahead",
 }
 # Instruction sets that may end the name of a kernel file: its twin is the name without them.
 ISA_SUFFIX = re.compile(

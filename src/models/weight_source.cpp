@@ -66,9 +66,6 @@ class MadeRows final : public RowSource {
   void read(std::int64_t first, std::int64_t count, float* out) const override {
     matrix_->read(first, count, out);
   }
-  void read_ahead(std::int64_t first, std::int64_t count) const override {
-    matrix_->read_ahead(first, count);
-  }
   ScaleFactors factors() const override {
     if (!quantised_) return {};
     const format::FactoredScales found = matrix_->codes()->factored;

@@ -36,8 +36,6 @@ class RowSource {
   virtual void copy(std::int64_t first, std::int64_t count, const RowBytes& to) const = 0;
   /// The same rows as float32, without the weight's offset: [count, cols].
   virtual void read(std::int64_t first, std::int64_t count, float* out) const = 0;
-  /// These rows are needed soon: the disk may read them meanwhile.
-  virtual void read_ahead(std::int64_t, std::int64_t) const {}
   virtual ScaleFactors factors() const { return {}; }
   /// Whether copy_apart() gives the rows too.
   virtual bool apart() const { return false; }

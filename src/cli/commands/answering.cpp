@@ -49,6 +49,7 @@ Result<std::unique_ptr<Engine>> start_engine(LoadedModel& loaded, EngineOptions 
   options.chat_format = loaded.chat_format;
   Result<std::unique_ptr<Engine>> engine =
       Engine::start(*loaded.backend, loaded.model, *loaded.tokenizer, options);
+  loaded.ahead.reset();
   if (!engine.ok()) return model_error(engine.error());
   loaded.load_ms +=
       std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();

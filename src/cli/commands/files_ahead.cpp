@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <system_error>
 #include <vector>
 
-#include "base/mapped_file.h"
-#include "base/system.h"
 #include "format/gguf/files.h"
 
 namespace ft::cli {
@@ -31,16 +30,13 @@ std::vector<std::string> weight_files(const std::string& place) {
 }
 
 void read_files_ahead(const std::stop_token& stop, const std::string& place, std::int64_t most_bytes) {
-  constexpr std::int64_t kPiece = 8 << 20;
+  std::vector<char> piece(1 << 20);
   for (const std::string& path : weight_files(place)) {
-    const Result<MappedFile> file = MappedFile::open(path);
-    if (!file.ok()) return;
-    const std::int64_t bytes = std::min<std::int64_t>(std::ssize(file->bytes()), most_bytes);
-    for (std::int64_t at = 0; at < bytes; at += kPiece) {
-      if (stop.stop_requested()) return;
-      read_ahead(file->bytes().data() + at, static_cast<std::size_t>(std::min(kPiece, bytes - at)));
+    std::ifstream file(path, std::ios::binary);
+    while (file && most_bytes > 0 && !stop.stop_requested()) {
+      file.read(piece.data(), std::ssize(piece));
+      most_bytes -= file.gcount();
     }
-    most_bytes -= bytes;
   }
 }
 

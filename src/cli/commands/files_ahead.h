@@ -1,6 +1,8 @@
-// FilesAhead: while it lives, a thread lets the system read the files of a model into memory, in order. The
-// disk then works while the tokenizer and the programs are made. Owner: the load. Cost: a thread that mostly
-// waits for the disk. Errors: none; a file that cannot be opened is left to its reader.
+// FilesAhead: while it lives, a thread reads the files of a model, in order, so that they are in the page
+// cache when a backend packs them: the disk works while the tokenizer and the programs are made. It reads as
+// `cat` does. Advice to read mapped pages (madvise) takes more time: Linux then caches single pages instead
+// of large folios. Owner: the load. Cost: one copy of what it reads. Errors: none; a file that cannot be read
+// is left to its reader.
 #pragma once
 
 #include <cstdint>

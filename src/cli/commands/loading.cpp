@@ -10,7 +10,6 @@
 #include "backends/registry.h"
 #include "base/text_layout.h"
 #include "cli/commands/calibration_place.h"
-#include "cli/commands/files_ahead.h"
 #include "cli/commands/model_path.h"
 #include "cli/commands/model_texts.h"
 #include "cli/commands/packed_weights_folder.h"
@@ -312,12 +311,13 @@ Result<std::unique_ptr<LoadedModel>> load(const ModelOptions& choice, Terminal* 
   FT_ASSIGN(const std::string place, text_directory(choice.directory));
   // The disk, the tokenizer and the programs need each other only at the end.
   FT_ASSIGN(const std::string packed, packed_weights_folder(choice.packed_cache));
-  std::optional<FilesAhead> ahead;
+  std::unique_ptr<FilesAhead> ahead;
   if (packed.empty() && !is_synth_name(choice.directory))
-    ahead.emplace(place, available_memory() / kAheadShare);
+    ahead = std::make_unique<FilesAhead>(place, available_memory() / kAheadShare);
   std::future<Result<ReadTexts>> texts =
       std::async(std::launch::async | std::launch::deferred, [&place] { return read_texts(place); });
   FT_ASSIGN(std::unique_ptr<LoadedModel> loaded, load_without_text(choice, terminal, device_bytes));
+  loaded->ahead = std::move(ahead);
   const auto start = std::chrono::steady_clock::now();
   Result<ReadTexts> read = texts.get();
   loaded->load_ms += since_ms(start);

@@ -9,6 +9,7 @@
 
 #include "backends/options.h"
 #include "cli/args/options.h"
+#include "cli/commands/files_ahead.h"
 #include "cli/terminal/terminal.h"
 #include "lab/measured_model.h"
 #include "models/model.h"
@@ -23,6 +24,7 @@ namespace ft::cli {
 struct LoadedModel {
   Model model;
   std::unique_ptr<Backend> backend;
+  std::unique_ptr<FilesAhead> ahead;  // until the engine has packed the weights; null: not needed
   std::optional<Tokenizer> tokenizer;
   std::optional<ChatTemplate> chat_template;
   std::string chat_template_problem;              // why there is no template

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fmt/format.h>
 
-#include "backends/cpu/pack/file_ahead.h"
 #include "base/checksum.h"
 #include "base/log.h"
 
@@ -145,12 +144,6 @@ void PackedWeights::copy_near(ThreadPool& pool) {
   own_->file = PackedFile();
 }
 
-std::vector<const Weight*> PackedWeights::in_order() const {
-  std::vector<const Weight*> weights;
-  for (const Job& job : jobs_) weights.push_back(&job.weight);
-  return weights;
-}
-
 std::vector<PackScratch> PackedWeights::scratch_of(const ThreadPool& pool) const {
   PackScratch largest;
   for (const Job& job : jobs_) largest.fit(job.weight, packed_[job.index]);
@@ -177,10 +170,7 @@ Status PackedWeights::pack(ThreadPool& pool, const PackProgress& progress) {
                              static_cast<double>(bytes_) * 1e-9)};
   }
   std::vector<PackScratch> scratch = scratch_of(pool);
-  FileAhead ahead(in_order());
-  for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    const Job& job = jobs_[i];
-    ahead.reached(i);
+  for (const Job& job : jobs_) {
     tell(progress, kPacking, job.offset, bytes_);
     pack_job(pool, job, own_->memory.data() + job.offset, scratch);
   }
@@ -197,10 +187,7 @@ Status PackedWeights::stream(ThreadPool& pool, const PackedCacheKey& key,
   const Memory memory = Memory::allocate(largest);
   if (memory.empty()) return Error{Code::kExhausted, key.path + ": no memory for its largest weight"};
   std::vector<PackScratch> scratch = scratch_of(pool);
-  FileAhead ahead(in_order());
-  for (std::size_t i = 0; i < jobs_.size(); ++i) {
-    const Job& job = jobs_[i];
-    ahead.reached(i);
+  for (const Job& job : jobs_) {
     tell(progress, kPacking, job.offset, bytes_);
     const auto bytes = static_cast<std::size_t>(round_up(packed_[job.index].bytes(), 64));
     std::memset(memory.data(), 0, bytes);

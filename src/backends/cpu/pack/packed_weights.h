@@ -81,7 +81,6 @@ class PackedWeights {
   Status pack(ThreadPool& pool, const PackProgress& progress);
   Status stream(ThreadPool& pool, const PackedCacheKey& key, const PackProgress& progress) const;
   void pack_job(ThreadPool& pool, const Job& job, std::byte* to, std::vector<PackScratch>& scratch) const;
-  std::vector<const Weight*> in_order() const;
   std::vector<PackScratch> scratch_of(const ThreadPool& pool) const;
   void copy_near(ThreadPool& pool);
   void place();
