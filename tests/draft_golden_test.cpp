@@ -32,7 +32,7 @@ class DflashGolden : public testing::TestWithParam<Case> {
     Result<Model> model = load_model(target_.string(), options);
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
-    Result<std::unique_ptr<Backend>> backend = make_backend({.name = GetParam().backend, .threads = 2});
+    Result<std::unique_ptr<Backend>> backend = make_backend({.name = GetParam().backend, .threads = 1});
     if (GetParam().backend == std::string_view("cuda") && !backend.ok())
       GTEST_SKIP() << backend.error().message;
     backend_ = std::move(*backend);

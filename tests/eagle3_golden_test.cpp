@@ -33,7 +33,7 @@ class Eagle3Golden : public testing::TestWithParam<const char*> {
     Result<Model> model = load_model(target, options);
     ASSERT_TRUE(model.ok()) << model.error().message;
     model_ = std::move(*model);
-    Result<std::unique_ptr<Backend>> backend = make_backend({.name = GetParam(), .threads = 2});
+    Result<std::unique_ptr<Backend>> backend = make_backend({.name = GetParam(), .threads = 1});
     if (GetParam() == std::string_view("cuda") && !backend.ok()) GTEST_SKIP() << backend.error().message;
     backend_ = std::move(*backend);
     DecoderOptions decoding;

@@ -23,7 +23,7 @@ class GemmaWindow : public testing::TestWithParam<Case> {
  protected:
   void SetUp() override {
     model_ = std::move(*load_model(std::string("tests/golden/gemma4/") + GetParam().model));
-    backend_ = std::move(*make_backend({.name = GetParam().backend, .threads = 2}));
+    backend_ = std::move(*make_backend({.name = GetParam().backend, .threads = 1}));
     DecoderOptions options;
     options.slots = 2, options.context = 512, options.prefill_chunk = 64, options.cache_bytes = 8 << 20;
     decoder_ = std::move(*Decoder::make(*backend_, model_, options));

@@ -26,7 +26,7 @@ inline std::string name_of(std::string_view name) { return name == "auto" ? "gpu
 /// Tests of a missing device are skipped before (why_not).
 inline std::unique_ptr<Backend> backend_of(const std::string& name) {
   if (on_cuda(name)) return std::move(cuda_on(name).value());
-  return std::move(make_backend({.name = name, .threads = 2}).value());
+  return std::move(make_backend({.name = name, .threads = 1}).value());
 }
 
 }  // namespace ft::test

@@ -83,7 +83,7 @@ TEST_F(ImageExactness, EveryDraftGivesThePlainTokens) {
     for (const int threads : {1, 2}) {
       const auto decoding = decoder(threads);
       if (plain.empty()) plain = answer(*decoding, DrafterKind::kNone, options(0, temperature), 64, false);
-      for (const int chunk : {5, 17, 64}) {
+      for (const int chunk : threads == 1 ? std::vector<int>{5, 17, 64} : std::vector<int>{17}) {
         for (const int depth : {0, 1, 4}) {
           for (const bool neighbour : {false, true}) {
             EXPECT_EQ(

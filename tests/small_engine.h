@@ -33,7 +33,8 @@ class EngineTest : public testing::Test {
   void load(int kv_bits = 16) {
     model_ = std::make_unique<Model>(std::move(*load_model(kModel)));
     tokenizer_ = std::make_unique<Tokenizer>(std::move(*Tokenizer::load(kModel)));
-    backend_ = std::move(*make_backend({.settings = {{"kv-bits", kv_bits}}}));
+    // Tests run side by side, and threads of a backend wait for each other.
+    backend_ = std::move(*make_backend({.threads = 1, .settings = {{"kv-bits", kv_bits}}}));
   }
 
   static EngineOptions options() {

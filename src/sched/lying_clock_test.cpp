@@ -125,7 +125,6 @@ Lie noise() {
 }
 
 const NamedLie kLies[] = {
-    {"honest", [] { return Lie(honest); }},
     {"busy periods", busy_periods},
     {"an hour's jumps", [] { return leaps(20, 3.6e6); }},
     {"backwards", [] { return leaps(8, -5000); }},

@@ -19,6 +19,7 @@ std::unique_ptr<Backend> on(const std::shared_ptr<Late>& device) {
 }
 
 TEST(MetalLateMatrix, DraftsThatStayOnTheGpuChangeNoToken) {
+  if (!test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   const Result<Model> model = load_model("tests/golden/odd");
   ASSERT_TRUE(model.ok()) << model.error().message;
   std::vector<MatrixPrompt> prompts(1);

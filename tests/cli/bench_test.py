@@ -44,7 +44,7 @@ class Bench(cli_test.CliTest):
         self.assertEqual(len(daily), 20)
 
     def test_bench_edits_remembers_earlier_requests(self):
-        report = self.expect_json(0, "bench", "edits", "--pairs", "1", "-n", "64", "--threads", "1")
+        report = self.expect_json(0, "bench", "edits", "--pairs", "1", "-n", "32", "--threads", "1")
         ways = {one["drafter"]: one for one in report["ways"]}
         self.assertEqual(list(ways), ["none", "lookup", "recall", "auto without recall", "auto"])
         self.assertTrue(all(one["identical"] for one in report["ways"]))

@@ -14,7 +14,8 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/server"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/server")]
+from calibration_folder import calibration_folder  # noqa: E402
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 os.environ["FORETOKEN"] = PROGRAM or ""
 from server_process import Server  # noqa: E402
@@ -46,7 +47,7 @@ class Docs(unittest.TestCase):
     def setUp(self):
         self.home = self.enterContext(tempfile.TemporaryDirectory(prefix="foretoken-docs-"))
         self.environment = {"HOME": self.home, "PATH": os.environ.get("PATH", ""), "TERM": "dumb",
-                            "FORETOKEN_CALIBRATION": "measure"}
+                            "FORETOKEN_CALIBRATION": calibration_folder(PROGRAM), "FORETOKEN_THREADS": "1"}
 
     def run_program(self, *words):
         return subprocess.run([PROGRAM, *words], env=self.environment, cwd=ROOT, stdin=subprocess.DEVNULL,

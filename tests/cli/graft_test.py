@@ -16,6 +16,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from calibration_folder import calibration_folder  # noqa: E402
+
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
 SHIPPED, ODD = ROOT / "assets/qwen3.5-tiny", ROOT / "tests/golden/odd"
 TRAINED = os.environ.get("FORETOKEN_TRAINED")
@@ -54,7 +57,8 @@ class GraftTest(unittest.TestCase):
         self.models = self.folder / "models"
         self.models.mkdir()
         self.environment = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "TERM": "dumb",
-                            "FORETOKEN_MODELS": str(self.models), "FORETOKEN_CALIBRATION": "measure",
+                            "FORETOKEN_MODELS": str(self.models), "FORETOKEN_CALIBRATION": calibration_folder(PROGRAM),
+                            "FORETOKEN_THREADS": "1",
                             "HF_ENDPOINT": "http://127.0.0.1:1"}
 
     def headless(self, source, name, **config):

@@ -22,6 +22,7 @@ import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from calibration_folder import calibration_folder  # noqa: E402
 from free_port import free_port  # noqa: E402
 
 PROGRAM = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else "build/release/foretoken").resolve()
@@ -75,7 +76,8 @@ class Launching(unittest.TestCase):
         self.environment = {
             "PATH": f"{self.bin}:/usr/bin:/bin", "HOME": str(self.folder), "TERM": "xterm",
             "FORETOKEN_PORT": str(self.port), "FORETOKEN_SLOTS": "2", "FORETOKEN_CONTEXT": "2048",
-            "FORETOKEN_CALIBRATION": "measure", "ANTHROPIC_API_KEY": "another",
+            "FORETOKEN_CALIBRATION": calibration_folder(PROGRAM), "FORETOKEN_THREADS": "1",
+            "ANTHROPIC_API_KEY": "another",
         }
 
     def stand_in(self, name, url):

@@ -14,7 +14,8 @@ import tomllib
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/hub"))
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/hub")]
+from calibration_folder import calibration_folder  # noqa: E402
 from fake_hub import FakeHub  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
@@ -29,7 +30,8 @@ class LibraryTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.models = self.folder / "models"
         self.environment = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "TERM": "dumb",
-                            "FORETOKEN_MODELS": str(self.models), "FORETOKEN_CALIBRATION": "measure",
+                            "FORETOKEN_MODELS": str(self.models), "FORETOKEN_CALIBRATION": calibration_folder(PROGRAM),
+                            "FORETOKEN_THREADS": "1",
                             "HF_ENDPOINT": "http://127.0.0.1:1"}
 
     def add(self, name, source=None):
@@ -151,7 +153,7 @@ class Tools(LibraryTest):
         self.assertTrue(done.stdout.strip())
 
     def test_verify_is_remembered_until_the_weights_change(self):
-        folder = self.add("little")
+        folder = self.add("little", ODD)
         self.assertEqual(self.json("inspect", "little")["tier"], "compatible")
         self.expect(0, "verify", "--model", "little", "--prompts", "1", "--tokens", "4")
         found = self.json("inspect", str(folder))

@@ -3,6 +3,7 @@
 Their sizes are odd. They are seldom right, so nearly all their drafts are rejected. Standard library only.
 """
 
+import array
 import json
 import pathlib
 import random
@@ -22,27 +23,38 @@ def write_tensors(path, tensors):
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)
 
 
+def bfloat16(values):
+    whole = array.array("f", values).tobytes()
+    halves = bytearray(len(whole) // 2)
+    halves[0::2], halves[1::2] = whole[2::4], whole[3::4]
+    return bytes(halves)
+
+
 class Weights:
     """Random tensors in bfloat16, the same for the same seed."""
+
+    POOL = 1 << 14
 
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.tensors = {}
 
     def matrix(self, name, rows, columns, bare=False):
+        """The rows are pieces of one pool of numbers: to draw each of a million takes a second."""
         scale = columns ** -0.5
-        self._add(name, [rows, columns], (self.random.gauss(0, scale) for _ in range(rows * columns)), bare)
+        pool = bfloat16(self.random.gauss(0, scale) for _ in range(min(self.POOL, rows * columns) + columns))
+        begins = [2 * self.random.randrange(len(pool) // 2 - columns) for _ in range(rows)]
+        self._add(name, [rows, columns], b"".join(pool[begin:begin + 2 * columns] for begin in begins), bare)
 
     def cube(self, name, *sizes):
         count = sizes[0] * sizes[1] * sizes[2]
-        self._add(name, list(sizes), (self.random.gauss(0, 0.5) for _ in range(count)), bare=True)
+        self._add(name, list(sizes), bfloat16(self.random.gauss(0, 0.5) for _ in range(count)), bare=True)
 
     def norm(self, name, size):
-        self._add(name, [size], (1 + self.random.gauss(0, 0.1) for _ in range(size)))
+        self._add(name, [size], bfloat16(1 + self.random.gauss(0, 0.1) for _ in range(size)))
 
-    def _add(self, name, shape, values, bare=False):
-        upper = b"".join(struct.pack("<f", value)[2:] for value in values)
-        self.tensors[name if bare else name + ".weight"] = ("BF16", shape, upper)
+    def _add(self, name, shape, content, bare=False):
+        self.tensors[name if bare else name + ".weight"] = ("BF16", shape, content)
 
 
 def sizes_of(target):

@@ -108,7 +108,8 @@ class QuantizeTest(unittest.TestCase):
     def setUp(self):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="foretoken-quantize-"))
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
-        self.environment = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "TERM": "dumb"}
+        self.environment = {"HOME": str(self.folder), "PATH": os.environ.get("PATH", ""), "TERM": "dumb",
+                            "FORETOKEN_THREADS": "1"}
         self.source, self.out = self.folder / "tiny", self.folder / "out"
         self.source.mkdir()
         self.tensors = make_tensors()

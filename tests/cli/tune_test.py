@@ -137,7 +137,8 @@ class Work(TuneTest):
         for name in ("a.py", "b.py"):
             (code / name).write_text("The capital of France is Paris.\n" * 8)  # the model soon ends it
         (code / "picture.png").write_bytes(b"\x89PNG\xff\xfe")
-        self.expect_json(1, *self.built_in, "--prompts", str(code))
+        self.expect_error(1, "the loss is not a number", *self.built_in, "-q", "--prompts", str(code), FAKE="failed")
+        self.assertTrue(self.shards(), "the texts are written")  # the rest is as above
 
     @unittest.skipUnless(FULL, "src/tune's tests cover it; FORETOKEN_FULL=1 runs it from outside")
     def test_killed_at_any_moment_it_ends_with_the_same_shards(self):
@@ -223,7 +224,8 @@ class Refused(TuneTest):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("shard-00000.safetensors", done.stderr.decode())
         self.assertEqual(self.shards(), {})
-        self.expect(1, *self.flags)
+        self.expect_error(1, "the loss is not a number", *self.flags, "-q", FAKE="failed")
+        self.assertTrue(self.shards(), "it came to the training")
 
     @unittest.skipIf(pathlib.Path("/dev/nvidia0").exists(), "this machine has a GPU")
     def test_without_a_gpu_the_backend_says_so(self):

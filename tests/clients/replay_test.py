@@ -19,9 +19,10 @@ sys.path.insert(0, str(HERE.parent / "server"))
 import filler  # noqa: E402
 from raw_client import Client  # noqa: E402
 from server_process import Server  # noqa: E402
+from short_model import short_model  # noqa: E402
 
 FULL = "FORETOKEN_FULL" in os.environ
-MOST = 1 << 20 if FULL else 60  # characters of a long text
+MOST = 1 << 20 if FULL else 16  # characters of a long text
 LENGTHS = {"chat": ("max_completion_tokens", "max_tokens"), "responses": ("max_output_tokens",),
            "messages": ("max_tokens",)}
 
@@ -225,7 +226,7 @@ class Replayed:
 
     @classmethod
     def setUpClass(cls):
-        cls.server = Server("--any-model", "--context", "32768", "--slots", "2").start()
+        cls.server = Server("--model", short_model(), "--any-model", "--context", "32768", "--slots", "2").start()
         cls.requests = fixture(cls.name)
 
     @classmethod

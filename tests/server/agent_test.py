@@ -19,6 +19,7 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from raw_client import Client  # noqa: E402
 from server_process import SIZES, Server  # noqa: E402
+from short_model import short_model  # noqa: E402
 
 SHARE = 0.95
 HEADER = 24  # tokens around the place where prompts diverge: headers of messages, a part of a date
@@ -109,7 +110,7 @@ class Conversation(unittest.TestCase):
 
     def test_each_turn_takes_what_it_shares_from_the_cache_and_so_does_one_after_a_restart(self):
         with tempfile.TemporaryDirectory() as home:
-            flags = (*MEMORY, "--cache-dir", "auto", "--any-model")
+            flags = (*MEMORY, "--cache-dir", "auto", "--any-model", "--model", short_model())
             environment = {**DEFAULTS, "XDG_CACHE_HOME": home}
             agent = Agent()
             with Server(*flags, environment=environment) as server:

@@ -12,6 +12,7 @@ import anthropic
 
 from anthropic_bodies import ADD, TIME, WEATHER, bodies, call, result
 from server_process import Server
+from short_model import short_model
 
 ALIAS = "claude-haiku-local"
 QUESTION = [{"role": "user", "content": "What is the weather in Bergen?"}]
@@ -315,7 +316,8 @@ class Tools(unittest.TestCase):
 
 class Counting(unittest.TestCase):
     def test_counted_tokens_are_those_that_are_used(self):
-        sdk, _ = client()
+        server = self.enterContext(Server("--alias", ALIAS, "--model", short_model()))
+        sdk = self.enterContext(anthropic.Anthropic(base_url=server.url, api_key="none"))
         cases = bodies(ALIAS)
         self.assertGreaterEqual(len(cases), 100)
         sizes = set()

@@ -20,7 +20,8 @@ import urllib.request
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from raw_client import Client, chat  # noqa: E402
-from server_process import ROOT, Server, program  # noqa: E402
+from server_process import Server, program  # noqa: E402
+from short_model import short_model  # noqa: E402
 
 KILLS = 5 if os.environ.get("FORETOKEN_FULL") == "1" else 2
 NEVER_ENDING = {"8178": -100, "8180": -100}
@@ -77,13 +78,13 @@ class CacheDir(unittest.TestCase):
         self.path = pathlib.Path(self.folder.name) / "prompts"
 
     def server(self, *more):
-        return Server("--slots", "4", "--cache-dir", str(self.path), *more)
+        return Server("--model", short_model(), "--slots", "4", "--cache-dir", str(self.path), *more)
 
     def files(self):
         return sorted(self.path.glob("*.ftcache"))
 
     def test_a_restart_begins_with_what_was_kept_and_answers_as_a_cold_server(self):
-        with Server("--slots", "4", "--cache-mb", "0") as server:
+        with Server("--model", short_model(), "--slots", "4", "--cache-mb", "0") as server:
             cold = [ask(server, body(i)) for i in range(6)]
         with self.server() as server:
             for i in range(6):
@@ -106,7 +107,7 @@ class CacheDir(unittest.TestCase):
             self.assertEqual(cached(ask(server, body(0))), 0)
 
     def test_kill_9_while_writing_and_answering_loses_only_the_running_answers(self):
-        with Server("--slots", "4", "--cache-mb", "0") as server:
+        with Server("--model", short_model(), "--slots", "4", "--cache-mb", "0") as server:
             cold = [said(ask(server, body(i))) for i in range(4)]
         dice = random.Random(5)
         for life in range(KILLS):
@@ -173,7 +174,7 @@ class CacheDir(unittest.TestCase):
             ask(server, body(0))
         kept = len(self.files())
         model = pathlib.Path(self.folder.name) / "model"
-        shutil.copytree(ROOT / "assets/qwen3.5-tiny", model, copy_function=shutil.copy)  # of another time
+        shutil.copytree(short_model(), model, copy_function=shutil.copy)  # of another time
         with self.server("--model", str(model)) as server:
             self.assertEqual(disk(server)["files"], 0)
             self.assertEqual(disk(server)["dropped"], kept)

@@ -15,6 +15,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.dirname(HERE)]
+from calibration_folder import calibration_folder  # noqa: E402
 from free_port import free_port  # noqa: E402
 from http_test import WithServer  # noqa: E402
 from raw_client import Client  # noqa: E402
@@ -234,7 +235,7 @@ class Log(unittest.TestCase):
     def served(self, errors, *arguments):
         process = subprocess.Popen([program(), "serve", "--port", "0", "--json", *arguments],
                                    stdout=subprocess.PIPE, stderr=errors, text=True,
-                                   env={"FORETOKEN_COSTS": "measure", **os.environ})
+                                   env={"FORETOKEN_CALIBRATION": calibration_folder(program()), **os.environ})
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.addCleanup(process.stdout.close)
@@ -275,7 +276,7 @@ class Streams(unittest.TestCase):
         port = free_port()
         shell = f'exec "$0" serve --port {port} <&- >&- 2>&-'
         process = subprocess.Popen(["bash", "-c", shell, program()],
-                                   env={"FORETOKEN_COSTS": "measure", **os.environ})
+                                   env={"FORETOKEN_CALIBRATION": calibration_folder(program()), **os.environ})
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         end = time.monotonic() + START_S

@@ -28,17 +28,19 @@ def answer(server):
 class PageCache(unittest.TestCase):
     def limit(self, *flags):
         """The smallest limit in MB that these flags start with, and the refusal one below."""
-        refusal = ""
-        for megabytes in range(1, 200):
+        refused, least, refusal = 0, 200, ""
+        while least - refused > 1:
+            megabytes = (refused + least) // 2
             server = Server(*SMALL, "--memory-mb", str(megabytes), *flags)
             try:
                 server.start()
             except RuntimeError as error:
-                refusal = str(error)
+                refused, refusal = megabytes, str(error)
                 continue
             server.stop()
-            return megabytes, refusal
-        self.fail(f"it never starts: {refusal}")
+            least = megabytes
+        self.assertLess(least, 200, f"it never starts: {refusal}")
+        return least, refusal
 
     def test_weights_that_do_not_fit_are_refused_or_read_from_the_page_cache(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -12,9 +12,13 @@ import pathlib
 import signal
 import subprocess
 import tempfile
+import sys
 import threading
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))
+from calibration_folder import calibration_folder  # noqa: E402
+
 # Fixed sizes, since a start would choose by the memory that parallel tests leave; flags come first.
 SIZES = {"FORETOKEN_CONTEXT": "4096", "FORETOKEN_SLOTS": "8", "FORETOKEN_CACHE_MB": "1024"}
 START_S = 300  # with a cold disk and a busy machine
@@ -31,8 +35,8 @@ class Server:
     def __init__(self, *arguments, environment=None):
         self.arguments = [program(), "serve", "--port", "0", "--json", "--log-json", *arguments]
         # Other tests take the cores, and threads of a server wait for each other. soak_test.py has several.
-        self.environment = {"FORETOKEN_COSTS": "measure", "FORETOKEN_RESPONSE_STORE": "off", "FORETOKEN_THREADS": "1",
-                            **SIZES, **os.environ, **(environment or {})}
+        self.environment = {"FORETOKEN_CALIBRATION": calibration_folder(program()), "FORETOKEN_RESPONSE_STORE": "off",
+                            "FORETOKEN_THREADS": "1", **SIZES, **os.environ, **(environment or {})}
         self.facts = {}  # what it printed when it was ready
         self.url = ""
         self.process = None

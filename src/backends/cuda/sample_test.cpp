@@ -23,23 +23,28 @@ class CudaSample : public testing::TestWithParam<std::string> {
     backend_ = std::move(cuda_on(GetParam()).value());
   }
 
-  /// Logits are the hidden row itself.
+  /// The weight has a column for each sample, its logits, and a hidden row picks one exactly.
   void expect_tokens(int columns, std::vector<std::int32_t> labels, const std::vector<float>& rows,
                      std::vector<SampleRow> samples) {
     const auto count = static_cast<int>(samples.size());
     Program program;
-    const Row in = program.input(columns);
-    Weight one = random_.plain(Format::kF32, columns, columns, 0);
-    auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(one.data));
-    for (int i = 0; i < columns; ++i) values[i * columns + i] = 1;
-    program.logits(Logits{in, one, {}, {}, std::move(labels), 0});
+    const Row in = program.input(count);
+    Weight given = random_.plain(Format::kF32, columns, count, 0);
+    auto* values = reinterpret_cast<float*>(const_cast<std::byte*>(given.data));
+    std::vector<float> picks(static_cast<std::size_t>(count * count));
+    for (int w = 0; w < count; ++w) {
+      picks[static_cast<std::size_t>(w * count + w)] = 1;
+      for (int c = 0; c < columns; ++c)
+        values[c * count + w] = rows[static_cast<std::size_t>(w * columns + c)];
+    }
+    program.logits(Logits{in, given, {}, {}, std::move(labels), 0});
     program.sample();
     const auto made = backend_->compile(program, {.max_rows = count, .max_logit_rows = count});
     ASSERT_TRUE(made.ok()) << made.error().message;
     Executable& executable = **made;
     const auto state = std::move(backend_->make_state(program.layout(), {.slots = 1, .blocks = 1}).value());
-    const auto store = std::move(backend_->make_rows(columns, count).value());
-    store->write(0, rows);
+    const auto store = std::move(backend_->make_rows(count, count).value());
+    store->write(0, picks);
     std::vector<std::int32_t> places(samples.size()), tokens(samples.size()), blocks = {0};
     std::vector<std::int32_t> round(samples.size() + 3, -7);
     std::iota(places.begin(), places.end(), 0);

@@ -163,6 +163,7 @@ TEST(MetalSelfTest, TheKernelsOfAProgramAreAsked) {
 
 /// A kernel that the test at the start does not know.
 TEST(MetalSelfTest, AModelWhoseKernelsAreWrongIsNotTaken) {
+  if (!test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   const TestProgram four_bits(TestShape{}, 1), five_bits(TestShape::odd(), 1);
   const auto gpu = std::make_shared<Faulty>("linear_few2_affine4", 1e-6F, false);
   const auto backend = std::move(make_tested_backend(gpu, {}).value());

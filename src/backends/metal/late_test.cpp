@@ -168,6 +168,7 @@ class Watched final : public ForwardingDevice {
 };
 
 TEST(MetalPipelines, AStepMakesNone) {
+  if (!test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   for (const int kv_bits : {16, 8}) {
     for (const TestShape& shape :
          {TestShape{}, TestShape::odd(), TestShape::widened(), TestShape::shared(), TestShape::mixture()}) {

@@ -14,6 +14,7 @@
 #include "backends/ref/backend.h"
 #include "backends/registry.h"
 #include "backends/test_timeline.h"
+#include "tests/full_run.h"
 
 namespace ft::program_test {
 namespace {
@@ -58,6 +59,7 @@ struct Kind {
   const char* name;
   TestShape shape;
   int kv_bits = 16;
+  bool usual = true;  // in the usual run; the others have the same kernels in other sizes
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
@@ -66,19 +68,19 @@ std::vector<Kind> kinds() {
   plain.bits = 0;
   TestShape recurrent = plain;
   recurrent.attention = false;
-  return {{"usual", TestShape{}},
+  return {{"usual", TestShape{}, 16, false},
           {"odd", TestShape::odd()},
           {"bf16", plain},
           {"recurrent", recurrent},
-          {"widened", TestShape::widened()},
-          {"shared", TestShape::shared()},
+          {"widened", TestShape::widened(), 16, false},
+          {"shared", TestShape::shared(), 16, false},
           {"mixture", TestShape::mixture()},
           {"odd_bytes", TestShape::odd(), 8},
-          {"shared_bytes", TestShape::shared(), 8}};
+          {"shared_bytes", TestShape::shared(), 8, false}};
 }
 
 TEST(MetalProgram, AgreesWithTheReference) {
-  for (const auto& [name, shape, kv_bits] : kinds()) {
+  for (const auto& [name, shape, kv_bits, _] : kinds()) {
     if (kv_bits != 16) continue;  // tested separately below
     SCOPED_TRACE(name);
     const TestProgram test(shape, 1);
@@ -100,6 +102,7 @@ TEST(MetalProgram, AgreesWithTheReference) {
 class MetalRows : public testing::TestWithParam<Kind> {};
 
 TEST_P(MetalRows, HaveTheSameBitsInAnyStepsAndAfterRejectedDrafts) {
+  if (!GetParam().usual && !test::full_run()) GTEST_SKIP() << "FORETOKEN_FULL=1 runs it";
   const TestShape& shape = GetParam().shape;
   const TestProgram test(shape, 2);
   const auto backend = twin(GetParam().kv_bits);

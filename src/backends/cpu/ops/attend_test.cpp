@@ -52,11 +52,10 @@ Program attention(const AttendShape& shape, RandomWeights& random) {
   Program program;
   const Row in = program.input(shape.width());
   const int queries = shape.query_width();
-  const std::vector<Row> qkv = program.linear(
-      in, {picks(random, 0, queries, shape.width()), picks(random, queries, shape.kv_width(), shape.width()),
-           picks(random, queries + shape.kv_width(), shape.kv_width(), shape.width())});
   Attention attend;
-  attend.q = qkv[0], attend.k = qkv[1], attend.v = qkv[2];
+  attend.q = program.append(Slice{in, 0, queries, {}});
+  attend.k = program.append(Slice{in, queries, shape.kv_width(), {}});
+  attend.v = program.append(Slice{in, queries + shape.kv_width(), shape.kv_width(), {}});
   attend.heads = shape.heads, attend.kv_heads = shape.kv_heads, attend.head_dim = shape.head_dim;
   attend.eps = 1e-6F, attend.scale = 0.3F;
   attend.gated = shape.gated;
