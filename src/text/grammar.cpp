@@ -13,6 +13,7 @@
 #include "text/chat_format.h"
 #include "text/ffi.h"
 #include "text/json_text.h"
+#include "text/lark_rules.h"
 #include "text/schema_grammar.h"
 #include "text/tool_grammar.h"
 
@@ -171,7 +172,8 @@ GrammarCompiler::Compiled GrammarCompiler::json_schema(std::string_view schema, 
     const auto parsed = read_json<nlohmann::ordered_json>(schema);
     FT_ASSIGN(const std::optional<std::string> start, counted_schema_rule(parsed, rule, "s", lark));
     if (start)
-      return compile(FT_TEXT_GRAMMAR_LARK, fmt::format("start: {}\n{}", *start, lark), kMaxLarkBytes, kName);
+      return compile(FT_TEXT_GRAMMAR_LARK, readable_lark(fmt::format("start: {}\n{}", *start, lark)),
+                     kMaxLarkBytes, kName);
   }
   const bool strict = rule == SchemaRule::kStrict;
   return compile(strict ? FT_TEXT_GRAMMAR_JSON_SCHEMA : FT_TEXT_GRAMMAR_LENIENT_JSON_SCHEMA, schema,

@@ -119,4 +119,10 @@ std::string shared_lark_rules(std::string_view lark) {
   return all;
 }
 
+std::string readable_lark(std::string source) {
+  for (size_t at = source.find('\x7f'); at != std::string::npos; at = source.find('\x7f', at))
+    source.replace(at, 1, "\\u007f");
+  return source;
+}
+
 }  // namespace ft

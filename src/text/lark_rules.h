@@ -12,4 +12,7 @@ namespace ft {
 /// attributes, `name[...]: expression`, stay.
 std::string shared_lark_rules(std::string_view lark);
 
+/// A grammar's source as llguidance reads it: DEL, which texts of a schema may hold, is escaped.
+std::string readable_lark(std::string source);
+
 }  // namespace ft

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -63,10 +64,10 @@ Result<Search> search(std::string_view pattern, std::string_view text) {
   return Search{std::string(lark.view()), found != 0, work};
 }
 
-/// The alternatives of an expression outside of groups and classes.
-std::vector<std::string_view> alternatives(std::string_view pattern) {
-  std::vector<std::string_view> parts;
-  size_t from = 0;
+/// Calls `see(place, depth)` for each character that is neither escaped nor in a class. A bracket is outside
+/// of its group.
+template <class See>
+void read_pattern(std::string_view pattern, See see) {
   int depth = 0;
   bool in_class = false;
   for (size_t i = 0; i < pattern.size(); ++i) {
@@ -79,15 +80,44 @@ std::vector<std::string_view> alternatives(std::string_view pattern) {
       in_class = true;
       if (pattern.substr(i + 1).starts_with('^')) ++i;
       if (pattern.substr(i + 1).starts_with(']')) ++i;
-    } else if (c == '|' && depth == 0) {
-      parts.push_back(pattern.substr(from, i - from));
-      from = i + 1;
     } else {
-      depth += c == '(' ? 1 : c == ')' ? -1 : 0;
+      depth -= c == ')' ? 1 : 0;
+      see(i, depth);
+      depth += c == '(' ? 1 : 0;
     }
   }
+}
+
+/// The alternatives of an expression outside of groups and classes.
+std::vector<std::string_view> alternatives(std::string_view pattern) {
+  std::vector<std::string_view> parts;
+  size_t from = 0;
+  read_pattern(pattern, [&](size_t at, int depth) {
+    if (pattern[at] != '|' || depth > 0) return;
+    parts.push_back(pattern.substr(from, at - from));
+    from = at + 1;
+  });
   parts.push_back(pattern.substr(from));
   return parts;
+}
+
+bool has_anchor(std::string_view pattern) {
+  bool found = false;
+  read_pattern(pattern, [&](size_t at, int) { found = found || pattern[at] == '^' || pattern[at] == '$'; });
+  return found;
+}
+
+/// What is inside a group that is all of the pattern.
+std::optional<std::string_view> inside_group(std::string_view pattern) {
+  if (!pattern.starts_with('(')) return std::nullopt;
+  size_t end = std::string_view::npos;
+  read_pattern(pattern, [&](size_t at, int depth) {
+    if (pattern[at] == ')' && depth == 0) end = std::min(end, at);
+  });
+  if (end != pattern.size() - 1) return std::nullopt;
+  const std::string_view inside = pattern.substr(1, end - 1);
+  if (inside.starts_with("?:")) return inside.substr(2);
+  return inside.starts_with('?') ? std::nullopt : std::optional(inside);
 }
 
 bool ends_with_anchor(std::string_view part) {
@@ -96,6 +126,25 @@ bool ends_with_anchor(std::string_view part) {
   const size_t last = before.find_last_not_of('\\');
   const size_t escapes = before.size() - (last == std::string_view::npos ? 0 : last + 1);
   return escapes % 2 == 0;
+}
+
+/// Adds the alternatives of `pattern`, each for whole texts. `begins`, `ends`: its match is at that end of
+/// the text. An anchor may be at an end of an alternative, also of one inside a group.
+Status add_whole(std::string_view pattern, bool begins, bool ends, std::string& whole) {
+  for (std::string_view part : alternatives(pattern)) {
+    bool first = begins, last = ends;
+    if (part.starts_with('^')) first = true, part.remove_prefix(1);
+    if (ends_with_anchor(part)) last = true, part.remove_suffix(1);
+    if (!has_anchor(part)) {
+      whole += fmt::format("{}{}(?:{}){}", whole.empty() ? "" : "|", first ? "" : "(?s:.*)", part,
+                           last ? "" : "(?s:.*)");
+      continue;
+    }
+    const std::optional<std::string_view> inside = inside_group(part);
+    if (!inside) return Error{Code::kInvalid, "an anchor is in the middle of it"};
+    FT_TRY(add_whole(*inside, first, last, whole));
+  }
+  return {};
 }
 
 }  // namespace
@@ -110,13 +159,7 @@ Result<bool> pattern_matches(std::string_view pattern, std::string_view text, ui
 Result<std::string> whole_pattern(std::string_view pattern) {
   FT_ASSIGN(const Search found, search(pattern, ""));
   std::string whole;
-  for (std::string_view part : alternatives(found.lark)) {
-    const bool begins = part.starts_with('^'), ends = ends_with_anchor(part);
-    if (begins) part.remove_prefix(1);
-    if (ends) part.remove_suffix(1);
-    whole += fmt::format("{}{}(?:{}){}", whole.empty() ? "" : "|", begins ? "" : "(?s:.*)", part,
-                         ends ? "" : "(?s:.*)");
-  }
+  FT_TRY(add_whole(found.lark, false, false, whole));
   return whole;
 }
 
@@ -132,7 +175,7 @@ std::string escaped_for_lark(std::string_view text) {
     if (std::string_view(R"(\/.*+?()[]{}|^$-&~#)").find(c) != std::string_view::npos) {
       result += '\\';
       result += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
+    } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
       result += fmt::format("\\x{:02x}", c);
     } else {
       result += c;

@@ -2,6 +2,7 @@
 // maxProperties require.
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "text/json_text.h"
 #include "text/pattern.h"
@@ -28,6 +29,11 @@ std::string letters(In in) {
   return "[" + all + "]";
 }
 
+/// A regular expression of these; empty if there are none.
+std::string any_name(const std::vector<std::string>& names) {
+  return names.empty() ? std::string() : fmt::format("(?:{})", fmt::join(names, "|"));
+}
+
 }  // namespace
 
 /// The conditions of propertyNames on names, one for each alternative: the end of a terminal.
@@ -35,11 +41,11 @@ std::vector<std::string> SchemaLark::name_conditions(int id, const Names& names)
   if (id == SchemaGraph::kAnything) return {""};
   if (never(id)) return {};
   std::vector<std::string> all;
-  std::string listed;
-  for (const nlohmann::ordered_json& name : graph_.node(id).literals) {
-    listed += (listed.empty() ? "" : "|") + escaped_for_lark(name.get<std::string>());
-  }
-  if (!listed.empty()) all.push_back(fmt::format(" & /{}/", names.quoted(listed)));
+  std::vector<std::string> listed;
+  for (const nlohmann::ordered_json& name : graph_.node(id).literals)
+    listed.push_back(escaped_for_lark(name.get<std::string>()));
+  if (const std::string any = any_name(listed); !any.empty())
+    all.push_back(fmt::format(" & /{}/", names.quoted(any)));
   for (const SchemaShape& shape : graph_.node(id).shapes) {
     std::string both;
     for (const std::string& one : text_conditions(shape)) both += fmt::format(" & /{}/", names.quoted(one));
@@ -51,12 +57,12 @@ std::vector<std::string> SchemaLark::name_conditions(int id, const Names& names)
 /// Names outside the properties and patterns with their values, and names of each pattern. `also`: a
 /// further condition on the names.
 std::string SchemaLark::other_entry(const SchemaShape& shape, const Names& names, const std::string& also) {
-  std::string taken;
+  std::vector<std::string> taken;
   for (const SchemaShape::Property& property : shape.properties) {
     std::string name = json_quoted(property.name);
     if (!notation_.quoted_keys) name = property.name;
     if (notation_.quoted_keys) name = name.substr(1, name.size() - 2);
-    taken += (taken.empty() ? "" : "|") + escaped_for_lark(name);
+    taken.push_back(escaped_for_lark(name));
   }
   std::vector<std::pair<std::string, int>> kinds;  // conditions and the node of the value
   std::string patterned;
@@ -78,7 +84,8 @@ std::string SchemaLark::other_entry(const SchemaShape& shape, const Names& names
   std::string every_name = fmt::format("/{}/", names.any);
   if (!shape.patterns.empty() || shape.names != SchemaGraph::kAnything)
     every_name += R"( & /[^\\]*/)";  // a name as it is read
-  if (!taken.empty()) every_name += fmt::format(" & ~/{}/", names.quoted(taken));
+  if (const std::string any = any_name(taken); !any.empty())
+    every_name += fmt::format(" & ~/{}/", names.quoted(any));
   if (!also.empty()) every_name += fmt::format(" & /{}/", names.quoted(also));
   std::string all;
   for (const std::string& named : name_conditions(shape.names, names)) {

@@ -243,7 +243,7 @@ Result<std::string> tool_call_lark(const ToolCallRules& rules, const Tokenizer& 
   }
   if (text) head += text_rule(form);
   if (form.rules != nullptr) head += form.rules(tags);
-  return shared_lark_rules(head + lark) + texts;
+  return readable_lark(shared_lark_rules(head + lark)) + texts;
 }
 
 }  // namespace ft

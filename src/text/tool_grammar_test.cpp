@@ -256,7 +256,20 @@ TEST(ToolGrammar, AParameterIsWhatItsSchemaComesTo) {
            {R"({"$ref": "#/properties/b"})", "5", "five"},
            {R"({"$ref": "#/$defs/a~1b%25"})", "true", "x"},
            {R"({"type": "string", "pattern": "^[0-9]{5}$"})", "01234", "0123"},
+           {R"({"type": "string", "pattern": "^(?:a|b$)|c$"})", "xc", "bx"},
+           {R"x({"type": "string", "pattern": "(^$|^[a-z]{2}$)"})x", "ab", "abc"},
+           {R"({"type": "string", "pattern": "^((^a)|[$^]z)$"})", "^z", "ab"},
            {R"({"type": "string", "minLength": 2, "maxLength": 3})", "ab", "abcd"},
+           {R"({"enum": ["a\u007fb", "\u007f"]})",
+            "a\x7f"
+            "b",
+            "ab"},
+           {R"({"type": "object", "properties": {"": {"const": 1}}, "required": [""]})", R"({"": 1, "a": 2})",
+            R"({"": 1, "": 2})"},
+           {R"({"type": "object", "properties": {"": {"const": 1}, "b": {"const": 2}}})",
+            R"({"b": 2, "a": 2})", R"({"b": 2, "": 2})"},
+           {R"({"type": "object", "propertyNames": {"enum": ["", "b"]}, "minProperties": 1})", R"({"": 1})",
+            R"({"a": 1})"},
            {R"({"type": "string", "format": "date"})", "2026-02-28", "2026-13-01"},
            {R"({"type": ["string", "integer"], "enum": ["00123"]})", "00123", "123"},
            {R"({"type": "array", "items": {"enum": ["x"]}, "minItems": 2, "maxItems": 2})", "[\"x\", \"x\"]",
@@ -286,6 +299,18 @@ TEST(ToolGrammar, AParameterIsWhatItsSchemaComesTo) {
     EXPECT_FALSE(allowed(parameters, "")) << row.schema;
     EXPECT_TRUE(allowed(parameters, given("a", row.right), true)) << "strict: " << row.schema;
   }
+}
+
+TEST(ToolGrammar, AnAnchorInTheMiddleOfAPatternIsNamed) {
+  ToolCallRules rules = qwen_rules();
+  rules.required = true;
+  const std::string_view tool = R"([{{"name": "f", "strict": {}, "parameters": {{"properties": {{"p": {{
+      "type": "string", "pattern": "a(^b|c$)?d"}}}}, "required": ["p"]}}}}])";
+  rules.tools_json = fmt::format(fmt::runtime(tool), true);
+  EXPECT_NE(refusal(compiler().tool_calls(rules)).find("the pattern 'a(^b|c$)?d'"), std::string::npos);
+  rules.tools_json = fmt::format(fmt::runtime(tool), false);
+  EXPECT_TRUE(
+      accepts(*tools(rules), "<tool_call>\n<function=f>\n" + given("p", "x") + "</function>\n</tool_call>"));
 }
 
 TEST(ToolGrammar, ParametersMayBeAReferenceOrAUnion) {
