@@ -164,7 +164,7 @@ Result<std::unique_ptr<Backend>> make_experts(const BackendOptions& options, int
   return with_experts({std::move(name), std::move(main)}, {"cpu", std::move(experts)}, layers);
 }
 
-/// What --split auto may do, besides one device.
+/// A division that --split auto tries.
 struct Arrangement {
   std::string what;
   BackendOptions options;
