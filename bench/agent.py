@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""What the prefix cache gives a coding agent: a conversation in the shape of Claude Code against a server that this
-starts, and again after a restart. Standard library only.
+"""The gain of the prefix cache for a coding agent: a conversation in the shape of Claude Code with a server that this
+program starts, and again after a restart. Standard library only.
 
     bench/agent.py [--turns N] [--after N] [--words N] [--pause SECONDS] -- FLAGS OF SERVE
     bench/agent.py --turns 28 --words 850 -- --model synth:qwen3.5-27b --backend cuda --cache-dir auto
 
-One line a turn: tokens of its prompt, how many were read from the cache, the share of what it has in common with the
-turn before it, seconds of the whole request (16 answered tokens). `--pause`: between two turns, as an agent that
-waits for its tools. After --turns the server is stopped and started again with the same folder for --after turns.
+One line a turn: tokens of its prompt, how many were read from the cache, the share of the part that it has in
+common with the turn before, seconds of the whole request (16 answered tokens). `--pause`: between two turns, as of an
+agent that waits for its tools. After --turns the server is stopped and started again with the same folder for --after turns.
 """
 import argparse
 import os

@@ -56,7 +56,7 @@ class Server:
 
 
 def read_all(connection):
-    """All of an answer, and when the first piece came that holds a token."""
+    """A whole answer, and the time at which the first piece with a token came."""
     received, first = b"", None
     with connection:
         while piece := connection.recv(1 << 20):
@@ -73,7 +73,7 @@ def timings_of(answer):
 
 
 def times(server, speculation, stream, tokens, requests=60):
-    """Of each answer, in ms: wall time, prompt, decoding, time until the first token."""
+    """For each answer, in ms: wall time, prompt, decoding, time until the first token."""
     found = []
     for i in range(requests):
         start = time.perf_counter()
@@ -102,7 +102,7 @@ def overhead(server, speculation):
 
 
 def pace(server, speculation, number):
-    """Of a story without an end, in tokens/s: before, during and after another's prompt."""
+    """The pace of a story without an end, in tokens/s: before, during and after another client's prompt."""
     with server.ask(f"Tell a long story {number}.", temperature=0.8, seed=number, max_tokens=15000, stream=True,
                     speculation=speculation, logit_bias=server.endless) as story:
         threading.Thread(target=lambda: drain(story), daemon=True).start()

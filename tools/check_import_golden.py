@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares tests/golden/import/ with the quantisers' own libraries: what they pack and what they decode.
+"""Compares tests/golden/import/ with the quantisers' own libraries: packed words and decoded values.
 
     pip install --no-deps --target LIBRARIES auto-gptq autoawq nvidia-modelopt omegaconf PyYAML pulp pydantic \\
         antlr4-python3-runtime==4.9.3 pydantic-core annotated-types typing-inspection
@@ -88,7 +88,7 @@ def check_modelopt():
     sizes = {"scale": stored["weight_scale"], "double_scale": stored["weight_scale_2"], "block_sizes": {-1: 16}}
     whole = NVFP4QTensor(stored["expected"].shape, torch.float32, stored["weight"])
     made, _, _ = NVFP4QTensor.quantize(stored["expected"], 16, stored["weight_scale"], stored["weight_scale_2"])
-    # A negative zero has two codes; what they decode to is the same.
+    # A negative zero has two codes, which decode to the same value.
     again = made.dequantize(torch.float32, **sizes)
     require("fp4-modelopt", torch.equal(whole.dequantize(torch.float32, **sizes), stored["expected"]),
             torch.equal(again, stored["expected"]))

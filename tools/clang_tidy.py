@@ -59,7 +59,7 @@ def changed_since(commit):
 
 
 def reached(path, seen):
-    """The sources and headers of ours that `path` includes, itself first, in a settled order."""
+    """The sources and headers of ours that `path` includes, itself first, in a fixed order."""
     if path in seen or not path.is_file():
         return seen
     seen[path] = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Counts what a tree of drafts would give over a chain, offline (docs/decisions/046-trees-wait.md).
+"""Counts the tokens that a tree of drafts would give over a chain, offline (docs/decisions/046-trees-wait.md).
 
   python tools/count_trees.py TARGET DFLASH [--kinds code,docs,chat,tool] [--texts 8] [--tokens 96]
 

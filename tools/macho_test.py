@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/macho.py on small files with the load commands of a program: what it lists and what it refuses."""
+"""tools/macho.py on small files with the load commands of a program: its list and its refusals."""
 
 import struct
 import subprocess

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes drafts.json of tests/golden/assistant: what the published code drafts for two random pairs of a Gemma 4 and
+"""Makes drafts.json of tests/golden/assistant: the drafts of the published code for two random pairs of a Gemma 4 and
 its assistant.
 
     python3 tools/make_assistant_golden.py           # with torch and transformers 5.24, on a CPU in float32
@@ -51,7 +51,7 @@ class Pair:
         return text
 
     def contract(self, rows, pending, position):
-        """Drafts, their logits and margins. Sliding layers see what a row at `committed` would see of the past."""
+        """Drafts, their logits and margins. Sliding layers see the past that a row at `committed` would see."""
         past = {"full_attention": 0, "sliding_attention": self.window - 1}
         seen = {kind: tuple(one[:, :, -past[kind]:] for one in states)
                 for kind, states in rows.shared_kv_states.items()}

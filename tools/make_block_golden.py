@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes tests/golden/block_drafters: random DFlash2 and DSpark drafters and what the published code drafts with them.
+"""Makes tests/golden/block_drafters: random DFlash2 and DSpark drafters and their drafts by the published code.
 
     pip download --no-deps dflash==0.1.0 speculators==0.9.0   # unpack both into DIR
     python3 tools/make_block_golden.py DIR                     # with torch and transformers 5.24, on a CPU in float32

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/import/: small matrices of foreign formats and what their reference libraries decode them to.
+"""Writes tests/golden/import/: small matrices of foreign formats, and their values by the reference libraries.
 
     .venv/bin/python tools/make_import_golden.py
 

@@ -1,4 +1,4 @@
-"""A tiny random checkpoint with odd sizes, to catch whatever assumes the usual ones.
+"""A tiny random checkpoint with odd sizes, to catch code that assumes the usual ones.
 
   python tools/make_odd_model.py OUT_DIR [--experts]
 

@@ -76,7 +76,7 @@ def stored_name(name, next_model, layers):
 
 
 class Reference:
-    """What make_golden.py asks of a model: logits, hidden rows after the final norm, chains of drafts."""
+    """The results that make_golden.py asks of a model: logits, hidden rows after the final norm, chains of drafts."""
 
     def __init__(self, model, head):
         self.model, self.head = model, head

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/quant/odd.safetensors: what mx.quantize makes of odd rows, in every format and source type.
+"""Writes tests/golden/quant/odd.safetensors: odd rows quantised by mx.quantize, in every format and source type.
 
 Reference implementation: mlx.core.quantize on the CPU device (MLX 0.32.4 or newer). Rows: ordinary, ties, zeros of both
 signs, denormals, huge ranges, largest numbers, infinities, NaN. Run: .venv/bin/python tools/make_odd_quant_golden.py

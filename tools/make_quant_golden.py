@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/quant/affine.safetensors and blocks.safetensors: what MLX's own quantisers make of hard rows.
+"""Writes tests/golden/quant/affine.safetensors and blocks.safetensors: hard rows, quantised by MLX's own quantisers.
 
 Reference implementation: mlx.core.quantize and mlx.core.dequantize on the CPU device. The file is written by MLX
 itself, so that the reader meets MLX's header layout too. Run with the reference environment:

@@ -1,4 +1,4 @@
-"""Golden file of what transformers' logits processors leave of a row: tests/golden/sampling/processors.json.
+"""Golden file of rows after transformers' logits processors: tests/golden/sampling/processors.json.
 
   python tools/make_sampling_golden.py
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden files of text/: token ids and rendered templates as transformers gives them.
+"""Golden files of text/: token ids and rendered templates by transformers.
 
     .venv/bin/python tools/make_text_golden.py        writes tests/golden/text/{tokenizer,templates}.json
     .venv/bin/python tools/make_text_golden.py --published FOLDER

@@ -65,7 +65,7 @@ export default defineConfig({
     reportCompressedSize: false,
     chunkSizeWarningLimit: 1000,
   },
-  // `npm run dev` beside a server: vite serves the sources, foretoken (or the mock) serves the API.
+  // `npm run dev` next to a server: vite serves the sources, foretoken (or the mock) serves the API.
   server: {
     proxy: Object.fromEntries(['/v1', '/health', '/props'].map((path) => [path, 'http://127.0.0.1:8080'])),
   },

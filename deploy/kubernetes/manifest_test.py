@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The manifests against what they start: flags that `foretoken serve` knows, settings that the application reads, the
-probes' path, the names of the metrics. The cluster itself is not here."""
+"""The manifests compared with this tree: flags of `foretoken serve`, settings of the application, the probes' path,
+names of the metrics. No cluster is needed."""
 import os
 import pathlib
 import re

@@ -37,7 +37,7 @@ def words_of(folder):
 
 
 def processes():
-    """{process id: its part} of this machine; whatever else belongs to Ray is `ray`."""
+    """{process id: its part} of this machine; all other processes of Ray are `ray`."""
     found = {}
     for folder in pathlib.Path("/proc").glob("[0-9]*"):
         words = words_of(folder)

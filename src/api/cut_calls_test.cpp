@@ -1,5 +1,5 @@
 // A call that max_tokens cuts, anywhere and in every chat format, is unfinished in every dialect, streamed or
-// not: what a client sees of it is the beginning of the whole call.
+// not: a client sees the beginning of the whole call.
 #include <algorithm>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -66,7 +66,7 @@ std::vector<Written> written() {
            "<|channel|>commentary to=functions.f <|constrain|>json<|message|>" + json}};
 }
 
-/// What a client learns of the only call.
+/// The only call, as a client sees it.
 struct Seen {
   std::string arguments, end;
   bool called = false, finished = false;

@@ -223,7 +223,7 @@ TEST_F(Prepared, AnUnreadableFileIsPackedAgain) {
   logits(options());
   const fs::path path = file();
   fs::remove(path);
-  fs::create_directory(path);  // what even root cannot read as a file, nor rename a file to
+  fs::create_directory(path);  // even root cannot read it as a file or rename a file to it
   EXPECT_EQ(logits(options()), expected_logits_);
   EXPECT_EQ(log_lines(), 2) << log_;
   EXPECT_EQ(files().size(), 1U);  // no unfinished file remains

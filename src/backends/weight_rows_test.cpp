@@ -111,7 +111,7 @@ TEST(WeightRows, TakesScalesOfTheRightRowAndGroup) {
   EXPECT_EQ(out[127], 44);
 }
 
-// Made by tools/make_quant_golden.py with MLX: what MLX quantised itself, and every code with scales of all
+// Made by tools/make_quant_golden.py with MLX: matrices that MLX quantised, and every code with scales of all
 // sizes.
 TEST(WeightRows, ReadsBlockFloatsToTheValuesThatMlxGives) {
   const Result<MappedFile> file = MappedFile::open("tests/golden/quant/blocks.safetensors");

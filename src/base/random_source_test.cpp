@@ -8,7 +8,7 @@
 namespace ft::random_source_test {
 namespace {
 
-/// Undoes the tempering of std::mt19937_64: what its state held when it gave `value`.
+/// Undoes the tempering of std::mt19937_64: the word of its state from which it gave `value`.
 std::uint64_t untempered(std::uint64_t value) {
   value ^= value >> 43U;
   value ^= value << 37U & 0xFFF7EEE000000000U;

@@ -171,7 +171,7 @@ TEST(System, TheProgramKnowsItsFile) {
   struct stat named{}, opened{};
   ASSERT_EQ(::stat(program_path().c_str(), &named), 0);
   const int file = ::open(program_file().c_str(), O_RDONLY | O_CLOEXEC);
-  ASSERT_EQ(::fstat(file, &opened), 0);  // of what opens: an emulator's own file is what stat() would name
+  ASSERT_EQ(::fstat(file, &opened), 0);  // of the opened file: in an emulator stat() would name another
   ::close(file);
   EXPECT_EQ(named.st_ino, opened.st_ino);
   EXPECT_GT(modified_ns(named), 1'000'000'000'000'000'000);

@@ -62,7 +62,7 @@ class HeadDoctorTest : public testing::Test {
     return std::move(*model);
   }
 
-  /// The MTP head is reported as `state`, one line says so and names what to check, and the answers stay.
+  /// The MTP head is reported as `state` in one line with the next step, and answers do not change.
   void expect_unusable(CopiedModel& copy, HeadState state, const std::vector<std::string>& said) {
     const Model model = load(copy.write());
     EXPECT_EQ(model.mtp_head.state, state)

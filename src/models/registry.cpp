@@ -11,6 +11,7 @@
 #include "models/glm4_moe/family.h"
 #include "models/gpt_oss/family.h"
 #include "models/llama/family.h"
+#include "models/not_implemented.h"
 #include "models/qwen3_5/family.h"
 
 namespace ft {
@@ -35,8 +36,8 @@ constexpr Lacking kLacking[] = {
     {"hc_count", "hyper-connections"},          {"ngram_size", "a table of n-grams"},
 };
 
-/// "; not implemented: latent attention (MLA)": the parts that `config` tells of.
-std::string lacking_text(const nlohmann::json& config) {
+/// The parts that `config` names and no instruction computes, with a comma between them.
+std::string lacking_parts(const nlohmann::json& config) {
   const auto text = config.find("text_config");
   const auto has = [&](const nlohmann::json& keys, const char* key) {
     const auto found = keys.is_object() ? keys.find(key) : keys.end();
@@ -45,7 +46,7 @@ std::string lacking_text(const nlohmann::json& config) {
   std::string parts;
   for (const auto& [key, part] : kLacking) {
     if (has(config, key) || (text != config.end() && has(*text, key)))
-      parts += (parts.empty() ? "; not implemented: " : ", ") + std::string(part);
+      parts += (parts.empty() ? "" : ", ") + std::string(part);
   }
   return parts;
 }
@@ -59,7 +60,7 @@ Error unsupported(const format::ConfigFiles& files, const std::string& model_typ
   return {Code::kUnsupported,
           fmt::format("{}: model_type: expected one of {}, found {}{}{}; use a model of a supported family",
                       files.path, supported, model_type.empty() ? "nothing" : format::in_quotes(model_type),
-                      architecture_text(*files.config), lacking_text(*files.config))};
+                      architecture_text(*files.config), not_implemented(lacking_parts(*files.config)))};
 }
 
 Result<FamilyMatch> match(const format::ConfigFiles& files) {

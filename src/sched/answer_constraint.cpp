@@ -212,7 +212,7 @@ std::vector<std::int32_t> AnswerConstraint::begun(const State& state, std::int32
   return {};
 }
 
-/// The mask of a row before a call: all tokens but those that begin one which the grammar cannot continue.
+/// The mask of a row before a call: all tokens except those that begin a call that the grammar refuses.
 void AnswerConstraint::compute_watch(Row& row) {
   const auto cleared = [&](std::span<const std::int32_t> ids) {
     if (ids.empty()) return;

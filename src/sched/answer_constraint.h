@@ -8,8 +8,8 @@
 //            reasoning, whose opening tag is then the only text allowed, unless the prompt has opened or
 //            closed it. Reasoning before a grammar cannot end the answer. At the end of
 //            the grammar only end tokens are allowed; an answer that max_tokens cuts stays cut.
-//   on sight A grammar of calls that may not come begins where a call begins (text/call_watch.h); reasoning
-//            and text before it have no mask, except where a token would complete the beginning and go on.
+//   on sight The grammar of optional calls begins where a call begins (text/call_watch.h); reasoning and text
+//            before it have no mask, except where a token would complete the beginning and continue.
 //   free     Rounds take no notice of the constraint while no row has a mask: reasoning within its budget and
 //            text before a call cost no time of a device.
 // Owner: the slot. Cost: a grammar's mask once per row, in buffers made with the constraint; a row of

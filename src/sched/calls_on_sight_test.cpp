@@ -1,5 +1,5 @@
-// Calls of an answer that may do without: whatever a model writes before one, and however it spells the
-// beginning, a finished call has an offered name and arguments that its schema allows; text stays free.
+// Optional calls: whatever text a model writes before one, and however it spells the beginning, a finished
+// call has an offered name and arguments that its schema allows. Text stays free.
 #include <algorithm>
 #include <fmt/format.h>
 #include <map>

@@ -58,7 +58,7 @@ class LyingClock {
   int steps_ = 0;
 };
 
-/// Its steps move the clock. The target is what it compiles first.
+/// Its steps move the clock. It compiles the target first.
 class ClockedBackend final : public ForwardingBackend {
  public:
   static constexpr double kPlainMs = 10, kRowMs = 0.5, kPromptRowMs = 0.1, kDraftMs = 1;
@@ -240,8 +240,8 @@ TEST_F(LyingClockTest, AJumpInOnePromptDoesNotCutTheNextOnesIntoSmallPieces) {
   }
 }
 
-/// In time that truly passes. Under a lie an answer takes at most what plain decoding takes. Rounds of an
-/// honest clock correct the costs, so that drafts pay again.
+/// In true time, an answer under a lie takes at most 2% longer than by plain decoding. Rounds of an honest
+/// clock correct the costs, so that drafts pay again.
 TEST_F(LyingClockTest, HarmIsBoundedUnderEveryLieAndEndsWithIt) {
   start_under(honest);
   const double plain = true_ms(DrafterKind::kNone);

@@ -83,7 +83,7 @@ class Simulation : public testing::Test {
     clients_.push_back({Ticket(std::move(mailbox)), kind, {}, 0, false});
   }
 
-  /// Reads what is there, sometimes sleeps, sometimes leaves. True when its request has ended.
+  /// Reads the events that are there, sometimes sleeps, sometimes leaves. True when its request has ended.
   bool act(Client& client, std::mt19937& random, Storm& storm) {
     if (!client.left && random() % 150 == 0) {
       client.ticket.cancel();

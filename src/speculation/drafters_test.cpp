@@ -106,7 +106,7 @@ TEST_P(FolderDrafters, ChangeNoTokenOfABatchOfDifferentDrafters) {
   for (const Design design : kDesigns) expect_batch(design);
 }
 
-/// The rows that a block leaves hold what lookup finds after its drafts.
+/// Rows that a block leaves free get the tokens that lookup finds after its drafts.
 TEST_P(FolderDrafters, TextAfterABlockChangesNoToken) {
   ToyOptions toy = with_folders();
   toy.only_block = true;

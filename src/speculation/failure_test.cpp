@@ -119,7 +119,7 @@ TEST_P(FaultyRound, LeavesEverySlotUsableOrReportedLostWhereverItThrows) {
     }
     for (int i = 0; i < 2; ++i) {
       Slot& slot = *slots[static_cast<std::size_t>(i)];
-      // What was emitted before the fault was right.
+      // The tokens before the fault are right.
       const auto output = ToyDecoder::output(slot);
       ASSERT_LE(output.size(), plain[static_cast<std::size_t>(i)].size());
       EXPECT_EQ(slot.finish == Finish::kLength, output.size() == plain[static_cast<std::size_t>(i)].size())
@@ -129,7 +129,7 @@ TEST_P(FaultyRound, LeavesEverySlotUsableOrReportedLostWhereverItThrows) {
         EXPECT_EQ(slot.finish, Finish::kLength) << n << ": " << slot.error.message;
         failed_drafts += slot.drafter_failed ? 1 : 0;
       }
-      // Not lost means that it can go on: a transaction left open would not let it.
+      // A timeline that is not lost can continue; an open transaction would prevent that.
       if (!slot.timeline->lost()) {
         auto txn = slot.timeline->begin(1, 1);
         ASSERT_TRUE(txn.ok()) << n << ": " << txn.error().message;

@@ -1,4 +1,4 @@
-// Calls of a tool whose parameters have alternatives: the whole call decides what its values are.
+// Calls of a tool whose parameters have alternatives: the whole call decides its values.
 #include "text/call_values.h"
 
 #include <gtest/gtest.h>

@@ -1,10 +1,10 @@
-// CallWatch: finds the beginning of a tool call in the tokens of an answer that may hold text before it. From
-// there on a grammar of calls takes over (sched/answer_constraint.h); what is before it stays free. A pattern
-// is a text that the parser of the chat format takes for a call's beginning: in the reasoning only the one
-// that ends an unclosed reasoning. Some tokens complete a pattern and go on; they are allowed if the grammar
-// allows the rest. Patterns that the grammar cannot continue may not be completed. Owner: ThinkingMarks, one
-// a model; immutable. Thread: any. Cost: a list of tokens for each byte of a pattern; about 50 ms for 250,000
-// tokens. No errors.
+// CallWatch: finds the beginning of a tool call in the tokens of an answer that may have text before it. From
+// there on a grammar of calls takes over (sched/answer_constraint.h); the text before stays free. A pattern is
+// a text that the parser of the chat format takes for a call's beginning; within reasoning, only the one that
+// ends it. Some tokens complete a pattern and continue; they are allowed if the grammar allows the rest of
+// them. Patterns that the grammar cannot continue may not be completed. Owner: ThinkingMarks, one a model;
+// immutable. Thread: any. Cost: a list of tokens for each byte of a pattern; about 50 ms for 250,000 tokens.
+// No errors.
 #pragma once
 
 #include <array>
@@ -23,10 +23,10 @@ class CallWatch {
   static constexpr size_t kMaxPatterns = 6;
   /// Bytes of each pattern that the text ends with.
   using Matched = std::array<uint8_t, kMaxPatterns>;
-  /// Tokens that complete a pattern; `rest`: of its bytes before them.
+  /// Tokens that complete a pattern, of which `rest` bytes are missing.
   struct Completion {
     size_t pattern = 0, rest = 0;
-    std::span<const int32_t> longer;  // complete it and go on
+    std::span<const int32_t> longer;  // complete it and continue
     std::span<const int32_t> exact;
   };
 

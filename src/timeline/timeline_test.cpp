@@ -1,6 +1,6 @@
 // Compares timelines with a model that remembers all writes: every block holds its tokens, every slot a
 // recurrent state that depends on all tokens in order, and drafts go to tapes as in a backend. With a
-// window, each block also holds what the window sees, which release_sliding_window() makes unreadable.
+// window, each block also holds the rows of the window, which release_sliding_window() makes unreadable.
 #include "timeline/timeline.h"
 
 #include <algorithm>

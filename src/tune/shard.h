@@ -1,6 +1,6 @@
 // A shard: a file of texts for the training of a drafter. For each token it has the rows of the target's
-// layers that the drafter reads, and the last hidden row, which the LM head makes the target's distribution
-// of. It is a safetensors file that is whole or absent, with a checksum over all its data:
+// layers that the drafter reads, and the last hidden row, from which the LM head makes the target's
+// distribution. It is a safetensors file that is whole or absent, with a checksum over all its data:
 //   documents [texts, 2]    tokens of each text, and how many of them are its prompt
 //   tokens [tokens]         all texts, one after the other
 //   rows [tokens, width]    float16, after the token of that place

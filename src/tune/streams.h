@@ -27,8 +27,8 @@ struct Answered {
   }
 };
 
-/// What to ask of prompt `index` after `stage` answers, of which `last` is the last one; nothing: it is done.
-/// A prompt whose first ask is nothing is left out.
+/// The next question of prompt `index` after `stage` answers, the last of which is `last`; none: the prompt
+/// is done. A prompt without a first question is left out.
 using NextAsk =
     std::function<Result<std::optional<Ask>>(std::int64_t index, int stage, const Answered& last)>;
 /// Takes the last answer of a prompt; none if it was left out. Prompts come in the order in which they end.

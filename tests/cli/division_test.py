@@ -1,4 +1,4 @@
-"""A model on several devices, from outside: what inspect shows, the tokens, and sentences.
+"""A model on several devices, from outside: the lines of inspect, the tokens, and the refusals.
 
     python3 tests/cli/division_test.py build/release/foretoken
 """

@@ -318,10 +318,10 @@ class Paths(StartTest):
         (bad / "tokenizer.json").write_text("{}")  # an inspection does not read it
         screen = self.start("cli", "--model", str(bad))
         self.assertNotEqual(screen.end(), 0)
-        self.assertNotIn("kept for next time", screen.text)
+        self.assertNotIn("saved; run", screen.text)
         self.assertEqual(self.memory.read_text(), last)
         screen = self.start("page", "--model", "little")
-        screen.wait("kept for next time: foretoken start")
+        screen.wait("saved; run `foretoken start`")
         screen.wait("http://127.0.0.1:")
         screen.send(CONTROL_C)
         self.assertEqual(screen.end(), 0)

@@ -1,4 +1,4 @@
-"""`foretoken tune` from outside, with a training program that is quick and pretends.
+"""`foretoken tune` from outside, with a fake training program that is quick.
 
     python3 tests/cli/tune_test.py build/release/foretoken [CLASS]
 

@@ -176,7 +176,7 @@ struct Drawing {
     return twice && !format.channels ? begin + begin : begin;
   }
 
-  /// What a client sees of the answer's first tokens.
+  /// The answer after its first tokens, as a client sees it.
   Json seen(const std::vector<int32_t>& ids, size_t count, const RequestFields& fields, bool cut) const {
     AnswerOptions options;
     options.parse_tools = true, options.tools_json = fields.tools;

@@ -1,4 +1,4 @@
-// What a person does on the page, in the words of the tests.
+// The steps of a person on the page, for the tests.
 
 import assert from 'node:assert/strict';
 import {openPage} from './browser.js';

@@ -4,7 +4,7 @@ import katex from 'katex';
 import {makeRenderer} from '../src/markdown.js';
 import {formulas} from '../src/math.js';
 
-// The second wall (DOMPurify) needs a browser: tests/ui sees it. Here the first one must hold alone.
+// The second filter, DOMPurify, needs a browser (tests/ui). Here the first one must suffice.
 const render = makeRenderer({
   clean: (html) => html,
   formulas: (markdown) =>

@@ -60,7 +60,7 @@ def health(settings: Settings) -> JSONResponse:
 
 
 def prefixes(body: dict[str, Any]) -> list[str]:
-    """Names of the prompt's beginnings: what comes before the first message, then one more message each."""
+    """Names of the prompt's prefixes: the part before the first message, then one message more each."""
     parts = body.get("messages") or body.get("input") or body.get("prompt") or ""
     if not (isinstance(parts, list) and all(isinstance(part, dict) for part in parts)):
         text = json.dumps(parts)
@@ -164,7 +164,7 @@ class Gateway:
         name = str(body.get("model") or next(iter(self._handles)))
         if name not in self._handles:
             return error(404, f"{name!r} is not served here; use one of {', '.join(self._handles)}", "not_found_error")
-        if body and path in GENERATING and body.get("seed") is None:  # else a second answer would be another one
+        if body and path in GENERATING and body.get("seed") is None:  # without one a second answer would differ
             raw = json.dumps({**body, "seed": random.getrandbits(31)}).encode()
         wait_s = self._settings.start_s if name in self._begun else 0
         return await self._answer(Call(self._handles[name], self._session, request, raw, body, name, wait_s), name)

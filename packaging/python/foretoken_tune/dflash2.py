@@ -104,7 +104,7 @@ class Selector(nn.Module):
         self.hidden_projection = linear(job.hidden, job.rank)
 
     def forward(self, x: Tensor, before: Tensor) -> Tensor:
-        """What multiplies the successors, after the tokens `before`."""
+        """The factors of the successors, after the tokens `before`."""
         return F.embedding(before, self.predecessor_codebook) * self.hidden_projection(x)
 
 

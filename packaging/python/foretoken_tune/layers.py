@@ -1,4 +1,4 @@
-"""What the networks of all drafters are made of."""
+"""Parts that the networks of all drafters share."""
 
 from typing import TYPE_CHECKING
 
@@ -98,7 +98,7 @@ class Mlp(nn.Module):
 
 
 class Drafter(nn.Module):
-    """A network with what the training asks of every kind."""
+    """A network with the methods that the training calls for every kind."""
     file = "model.safetensors"
 
     def __init__(self, job: Job) -> None:
@@ -107,7 +107,7 @@ class Drafter(nn.Module):
 
     @property
     def depths(self) -> int:
-        """Drafts whose shares of right ones are shown."""
+        """The number of drafts whose acceptance is shown."""
         return self.job.depth
 
     def begin(self, kept: Tensor, lm_head: Tensor, rows: Tensor, hidden: Tensor) -> None:
@@ -119,7 +119,7 @@ class Drafter(nn.Module):
         raise NotImplementedError
 
     def matrices(self) -> list[nn.Parameter]:
-        """Those that Muon trains."""
+        """The matrices that Muon trains."""
         raise NotImplementedError
 
     def config(self) -> dict[str, object]:
@@ -131,5 +131,5 @@ class Drafter(nn.Module):
 
 
 def scales_of(hidden: Tensor) -> Tensor:
-    """Of each column."""
+    """The root mean square of each column."""
     return hidden.pow(2).mean(0).sqrt()

@@ -21,7 +21,7 @@ class Losses(NamedTuple):
 
 @dataclass
 class Target:
-    """What the loss needs of the target."""
+    """The tensors of the target that the loss needs."""
     embedding: Tensor  # [vocabulary, hidden]
     head: Tensor  # [vocabulary, hidden]
     kept: Tensor  # [draft vocabulary] ids

@@ -1,4 +1,4 @@
-"""What the tests of the package foretoken_tune share: PyTorch, tiny jobs and a small language.
+"""Shared by the tests of the package foretoken_tune: PyTorch, tiny jobs and a small language.
 
 They need PyTorch. FORETOKEN_TORCH names an interpreter that has it; without one the status is 77 (skipped).
 """

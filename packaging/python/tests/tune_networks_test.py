@@ -42,7 +42,7 @@ class Network(PackageTest):
         target = random_target(one, CPU, torch.float64)
         _, best = target.shares(batch.hidden.flatten(0, 1))
         self.assertTrue(all(0 < len(at) < 32 for at in loss.places(batch, best.view(2, 16), 3)))
-        with torch.no_grad():  # zeros would hide what multiplies them
+        with torch.no_grad():  # zeros would hide their factors
             for weight in network.parameters():
                 weight.add_(0.1 * torch.randn_like(weight))
 

@@ -106,7 +106,7 @@ class Run(PackageTest):
         self.assertEqual(len(file), 15)
         self.assertEqual(tuple(file["mtp.layers.0.self_attn.q_proj.weight"].shape), (32, 16))  # queries and gates
         self.assertGreater(file["mtp.layers.0.input_layernorm.weight"].mean().item(), 0.5)
-        # What foretoken writes of a head that is there: float32 in the same names.
+        # An existing head as foretoken writes it: float32, the same names.
         tensors.write(f"{self.folder}/head.safetensors", {name: value.float() for name, value in file.items()}, {})
         pathlib.Path(one.checkpoint).unlink()
         status, lines = self.run_task("train", one, head=f"{self.folder}/head.safetensors", steps=2)

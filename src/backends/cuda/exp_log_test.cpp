@@ -22,7 +22,7 @@ void for_many(Check check) {
 
 std::uint64_t bits_of_double(double value) { return std::bit_cast<std::uint64_t>(value); }
 
-// The kernels are compiled without contraction: what the C++ compiler makes of their text has a GPU's bits.
+// The kernels are compiled without contraction, so their text compiled as C++ has a GPU's bits.
 TEST(CudaExpLog, TheKernelsExponentialHasTheBitsOfSampling) {
   for (const double x : {0.0, -0.0, -1e-300, -1.0, -699.9999, -700.0, -700.1, -1e30, -HUGE_VAL})
     EXPECT_EQ(bits_of_double(cuda::exp_of_negative(x)), bits_of_double(exp_of_negative(x))) << x;

@@ -1,6 +1,5 @@
-// What goes wrong on a GPU is answered: memory that is refused, a card that is missing or too old, kernels
-// that trap or never end. On a driver of the tests' own, and with kernels that fail on a GPU, where there is
-// one.
+// Every failure of a GPU becomes an error: memory that is refused, a card that is missing or too old, kernels
+// that trap or never end. With a fake driver, and on a GPU, if there is one, with kernels that fail.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -148,7 +147,7 @@ std::vector<std::byte> FakeDriver::images(const char* source) {
 
 namespace {
 
-/// A program on the fake driver: what compiles and runs, or the sentence of what failed.
+/// A program on the fake driver: it compiles and runs, or the failure is a sentence.
 class CudaFaults : public testing::Test {
  protected:
   Result<std::shared_ptr<Device>> open(int number = 0, std::int64_t patience_ms = 50) {

@@ -105,7 +105,7 @@ TEST(CudaKernelChoice, SixteenBitActivationsHaveKernelsOfTheirOwn) {
   }
 }
 
-/// What an entry of the table says of a call is what it launches.
+/// A call launches the kernel that its entry of the table states, as the entry states it.
 TEST(CudaKernelChoice, EachKernelNeedsWhatItSays) {
   for (const int device_kind : {0, 1, 2, 3}) {
     const bool hopper = device_kind % 2 == 0;

@@ -127,7 +127,7 @@ Weight matrix(std::int64_t rows, std::int64_t cols, int bits, int group, Format 
 constexpr int kRowCounts[] = {1,  2,  3,  4,  5,  8,  9,   12,  16,  17,  24,  32,
                               33, 40, 48, 64, 65, 96, 128, 192, 256, 512, 1024};
 
-/// "1-2 stream_2_5, 3-4 stream_4_5": what multiplies, by the number of rows.
+/// "1-2 stream_2_5, 3-4 stream_4_5": the kernel that multiplies, by the number of rows.
 std::string kernels_by_rows(Recorder& recorder) {
   struct Range {
     int first, last;
@@ -185,7 +185,7 @@ void record_linears(std::string& text) {
   }
 }
 
-/// Norm, linears of one input, an addition, activations: what makes codes for what.
+/// Norm, linears of one input, an addition, activations, to record which of them makes codes for which.
 Program chain(int width, const std::vector<Weight>& second, bool read_twice) {
   static RandomWeights random(3);
   Program program;
@@ -316,7 +316,7 @@ void record_drafters(std::string& text) {
   }
 }
 
-/// 16-bit activations: products, experts and what makes halves for them.
+/// 16-bit activations: products, experts, and the instructions that make halves for them.
 void record_halves(std::string& text) {
   TestShape mixture;
   mixture.hidden = 1024, mixture.mlp = 1536, mixture.key_dim = 128;

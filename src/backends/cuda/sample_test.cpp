@@ -136,7 +136,7 @@ TEST_P(CudaSample, GivesTheTokensOfTheHostWhereLogitsAreAlike) {
   expect_tokens(columns, {}, rows, samples);
 }
 
-/// What one row has seen, and what steers it.
+/// The history, biases and mask of one row.
 struct Steering {
   std::vector<TokenCount> history;
   std::vector<LogitBias> bias;
@@ -211,8 +211,8 @@ TEST_P(CudaSample, WithoutAFiniteLogitTheFirstAllowedTokenIsTaken) {
   expect_tokens(columns, {}, std::vector<float>(samples.size() * columns, 1.5F), samples);
 }
 
-/// Drafts by place count as emitted, whoever knows them; top-p alone is the host's, and its tokens are still
-/// there by place for the steps after it.
+/// Drafts by place count as emitted, whether the host or the device knows them. With top-p alone the host
+/// samples, and later steps still find its tokens by place.
 TEST_P(CudaSample, DraftsByPlaceAreThoseThatTheHostKnows) {
   const TestProgram test(TestShape{}, 9);
   const auto executable =

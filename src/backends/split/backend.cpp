@@ -52,7 +52,7 @@ class OnOnePart final : public ForwardingExecutable {
   int part_;
 };
 
-/// What both divisions have in common.
+/// The base of both divisions.
 class SplitBackend : public Division {
  public:
   explicit SplitBackend(std::vector<Part> parts, std::size_t home) : parts_(std::move(parts)), home_(home) {}
@@ -223,7 +223,7 @@ class ByLayers final : public SplitBackend {
   bool counts(std::size_t /*part*/) const override { return true; }
 
  private:
-  /// Of devices with their own memory together, and of the machine if a part works there.
+  /// The sum over devices with their own memory, and the machine if a part works there.
   Limits with_memory(Limits limits) const {
     std::int64_t devices = 0;
     bool host = false;

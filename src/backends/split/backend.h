@@ -24,13 +24,13 @@ struct Part {
 /// their own; 0: unknown, then parts share evenly). `target`: the program that is divided.
 Result<std::unique_ptr<Backend>> by_layers(std::vector<Part> parts, std::vector<int> counts,
                                            const Program& target, std::int64_t host_bytes);
-/// Routed experts of the first `layers` layers on `experts`, below 0: of all.
+/// The routed experts of the first `layers` layers are on `experts`; below 0: those of all layers.
 Result<std::unique_ptr<Backend>> with_experts(Part main, Part experts, int layers);
 
-/// A backend that these or by_ranks() (tensor.h) made.
+/// A backend made by one of these functions or by by_ranks() (tensor.h).
 class Division : public Backend {
  public:
-  /// A line for each part: its name, what it has of the program, bytes of weights and free memory.
+  /// A line for each part: its name, its share of the program, bytes of weights and free memory.
   virtual Result<std::vector<std::string>> division(const Program& program) const = 0;
 };
 

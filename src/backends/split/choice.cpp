@@ -164,7 +164,7 @@ Result<std::unique_ptr<Backend>> make_experts(const BackendOptions& options, int
   return with_experts({std::move(name), std::move(main)}, {"cpu", std::move(experts)}, layers);
 }
 
-/// What --split auto may do, besides one device.
+/// A division that --split auto tries.
 struct Arrangement {
   std::string what;
   BackendOptions options;
@@ -234,7 +234,7 @@ Result<std::unique_ptr<Backend>> make_automatic(const BackendOptions& options, c
     }
     why += fmt::format("; {}: {}", next.what, good.error().message);
   }
-  return Error{Code::kExhausted, fmt::format("--split auto: the model has room nowhere: {}", why)};
+  return Error{Code::kExhausted, fmt::format("--split auto: the model fits nowhere: {}", why)};
 }
 
 }  // namespace
@@ -242,19 +242,18 @@ Result<std::unique_ptr<Backend>> make_automatic(const BackendOptions& options, c
 std::vector<BackendFlag> flags() {
   return {
       {kSplit, "HOW", "none",
-       "Divides the model over --devices: none (default), layers (consecutive layers on each), tensor (a "
-       "part "
-       "of every layer on each, all at the same time) or auto (the first that has room: the first device, a "
-       "mixture's experts on the processors or layers; it says which and why)",
+       "How to divide the model over --devices: none (default), layers (consecutive layers on each), tensor "
+       "(a part of every layer on each, computed at the same time) or auto (the first of these that fits: "
+       "one device, a mixture's experts on the cpu backend, layers; prints its choice)",
        check_split},
       {kDevices, "LIST", "",
-       "Devices of --split in order, as BACKEND, BACKEND:NUMBER or NUMBER (of a GPU), each with =LAYERS or "
-       "none: cuda:0,cuda:1 or 0=30,cpu=10. Without numbers of layers: by free memory. tensor takes equal "
-       "devices",
+       "Devices for --split, in order: BACKEND, BACKEND:NUMBER or NUMBER (a GPU), such as cuda:0,cuda:1. All "
+       "or none with =LAYERS, such as 0=30,cpu=10; without it, layers are divided by free memory. tensor "
+       "needs equal devices",
        check_devices},
       {kExperts, "PLACE", "device",
-       "Routed experts of a mixture: device (default: with the rest of the model), cpu (on the cpu backend, "
-       "the rest on the GPU) or cpu=N (those of the first N layers)",
+       "Where the routed experts of a mixture run: device (default; with the rest of the model), cpu (on the "
+       "cpu backend, the rest on the GPU) or cpu=N (only those of the first N layers)",
        check_experts},
   };
 }

@@ -1,5 +1,5 @@
 // The flags that divide a model over backends, and the backend that they ask for. Owner: registry.cpp.
-// Errors: values, devices and combinations that cannot be, each with a sentence.
+// Errors: values, devices and combinations that are not possible, each with the next step.
 #pragma once
 
 #include <functional>
@@ -19,14 +19,14 @@ bool is_asked(const BackendSettings& settings);
 using MakeOne = std::function<Result<std::unique_ptr<Backend>>(const BackendOptions&)>;
 Result<std::unique_ptr<Backend>> make(const BackendOptions& options, const MakeOne& make_one);
 
-/// What each device would have of options.target, a line for each; empty: the settings divide nothing.
+/// One line for each device: its share of options.target. Empty if the settings divide nothing.
 Result<std::vector<std::string>> division_lines(BackendOptions options, const MakeOne& make_one);
 BackendSettings undivided(BackendSettings settings);
 
 /// "cuda:1=20": a backend, its device, and the layers that it gets.
 struct DeviceName {
   std::string backend, device;
-  int layers = 0;  // 0: not said
+  int layers = 0;  // 0: not given
   std::string text() const { return device.empty() ? backend : backend + ":" + device; }
 };
 /// A list with commas. A number alone is a device of the GPU's backend.

@@ -182,8 +182,7 @@ TEST_F(Divided, AutoTakesTheFirstArrangementThatHasRoomAndSaysWhy) {
                       "gpu:0, because one device: the weights take"),
             0U);
   EXPECT_EQ(chosen(plain_, "gpu:0", 60).find("--split auto: layers over gpu:0,cpu, because"), 0U);
-  EXPECT_EQ(chosen(plain_, "gpu:0,gpu:1", 10).find("--split auto: the model has room nowhere: one device: "),
-            0U);
+  EXPECT_EQ(chosen(plain_, "gpu:0,gpu:1", 10).find("--split auto: the model fits nowhere: one device: "), 0U);
 }
 
 /// Loses its device at step `at`.

@@ -1,7 +1,7 @@
 // How ranks send each other columns of a row. A word of 64 bits has one value and the number of its exchange,
 // and it is stored at once. So a receiver sees each word whole or not at all, and no order of arrival is
 // needed: it waits until every word that it expects has the number. Each rank has two places for each
-// sender, used in turn. A rank sends to all others in every exchange, if only a first word; so it is at most
+// sender, used in turn. A rank sends to all others in every exchange, at least one word; so it is at most
 // one exchange ahead of the slowest, and no word is overwritten before it was read (stores release, waits
 // acquire, so a rank's reads come before its next words).
 // Owner: RankGroup. Thread: one for each rank calls send() and receive() with its own number, all at once;
@@ -34,7 +34,7 @@ class Wire {
   }
   /// A rank waits for words.
   virtual void waiting() {}
-  /// Words that are under way belong to no exchange any more.
+  /// Words that are under way no longer belong to an exchange.
   virtual void forget() {}
 };
 
@@ -44,7 +44,7 @@ class Mailboxes {
 
   /// Room for `values` values from each rank.
   void reserve(std::size_t values);
-  /// Nothing was sent: numbers may begin again at 1.
+  /// Forgets all words: numbers begin again at 1.
   void clear();
 
   /// Sends `values` of exchange `number` (1, 2 ...) to one rank.

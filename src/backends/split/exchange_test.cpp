@@ -1,4 +1,4 @@
-// What ranks send each other arrives whole whatever the wire does, and a group of ranks survives what fails.
+// Words between ranks arrive whole on any wire, and a group of ranks survives the failure of one.
 #include <functional>
 #include <gtest/gtest.h>
 

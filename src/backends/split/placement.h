@@ -1,7 +1,7 @@
 // Which part of a machine has which instructions, layers and experts of a program. A part is a backend: a
-// GPU, or the processors. A layer is what lies between two borders where few rows are alive, with one
-// attention or one recurrence; so a border is crossed by the residual row alone. Owner: the caller. Thread:
-// any. Cost: a few passes over the list.
+// GPU, or the processors. A layer lies between two borders where few rows are alive, and has one attention or
+// one recurrence; so only the residual row crosses a border. Owner: the caller. Thread: any. Cost: a few
+// passes over the list.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ std::vector<Layer> layers_of(const Program& program);
 /// `counts[p]` consecutive layers for part p, in order; together all of them, each at least one.
 /// kUnsupported: a layer reads keys and values that another part has.
 Result<Placement> place_layers(const Program& program, std::span<const int> counts);
-/// The routed experts of the first `layers` layers that have some for part 1, all else for part 0. Below 0:
-/// of all layers.
+/// Part 1 has the routed experts of the first `layers` layers that have some (below 0: of all layers), part 0
+/// all else.
 Placement place_experts(const Program& program, int layers);
 /// Layers for parts of this free memory: each takes its share of them, by bytes, so that keys and values find
 /// room everywhere. kExhausted: they do not fit.

@@ -65,7 +65,7 @@ class RankGroup {
   mutable Mailboxes mailboxes_;
   std::vector<std::uint32_t> numbers_;  // by rank: its last exchange
   const std::function<void(int)>* work_ = nullptr;
-  std::string lost_;  // why; empty: it is not
+  std::string lost_;  // the reason; empty: not lost
   std::exception_ptr failure_;
   std::atomic<bool> stopped_{false};    // set by the first rank that fails, which then writes failure_
   std::atomic<bool> explained_{false};  // failure_ is there

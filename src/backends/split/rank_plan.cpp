@@ -107,7 +107,7 @@ class RankPlanner {
     }
   }
 
-  // Backward: the columns of free rows, as the first of their readers from the end wants them.
+  // Backward: a free row gets the columns that its last reader wants.
 
   void want(Row row, const Layout& layout) {
     if (form_of(row) == Form::kFree && layout_of(row).empty()) layout_of(row) = layout;

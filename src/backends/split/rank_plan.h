@@ -1,6 +1,6 @@
 // Decides which rows of a program each rank has whole and of which it has columns (rank_layout.h). Heads of
 // an attention or a recurrence fix the columns of its rows; rows of a linear take the columns that their
-// reader wants; what needs a whole row (norms, routers, experts) is computed on every rank. Owner: the
+// reader wants; instructions that need a whole row (norms, routers, experts) run on every rank. Owner: the
 // caller. Cost: two passes over the list.
 #pragma once
 

@@ -1,7 +1,7 @@
 // A program cut into stages: each is a program of one part (placement.h), which reads the rows that it needs
 // of earlier stages through inputs and leaves the rows that later ones need in captures. An instruction joins
-// the earliest stage of its part in which its inputs are there; so what does not depend on another part's
-// work is done before it. Row ids belong to the whole program. Owner: the caller. Cost: a few passes over
+// the earliest stage of its part in which its inputs are there; so work that does not depend on another part
+// is done first. Row ids belong to the whole program. Owner: the caller. Cost: a few passes over
 // the list.
 #pragma once
 

@@ -7,7 +7,7 @@ namespace {
 
 std::size_t slot_size(const State& part) { return static_cast<std::size_t>(part.slot_bytes()); }
 
-/// Bytes of a part's block: without its windowed part where the whole block comes without it.
+/// Bytes of a part's block, without the windowed ones unless `windows`.
 std::size_t block_size(const State& part, bool windows) {
   return static_cast<std::size_t>(part.block_bytes() -
                                   (windows ? 0 : part.sliding_window_part().block_bytes));

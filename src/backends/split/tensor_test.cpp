@@ -1,5 +1,5 @@
 // Tensor parallelism: the bits of one device for every instruction, number of ranks and wire; placements, and
-// the sentences of what cannot be. tests/split_test.cpp runs random schedules and drafters.
+// the refusals. tests/split_test.cpp runs random schedules and drafters.
 #include "backends/split/tensor.h"
 
 #include <array>
@@ -136,7 +136,7 @@ TEST(Tensor, EveryRankHasItsPartOfEveryLayer) {
       }
     }
   }
-  // What is twice: key heads of the recurrence, norms.
+  // Both ranks hold the key heads of the recurrence and the norms.
   EXPECT_LT(bytes, made.program.bytes_held() * 6 / 5);
 }
 

@@ -16,7 +16,7 @@ struct LastStart {
   bool max = false;    // of "page" and "serve": Max mode
 };
 
-inline constexpr const char* kKeptStart = "kept for next time: foretoken start";
+inline constexpr const char* kKeptStart = "saved; run `foretoken start` to begin the same again";
 
 /// Saves the choice for the command that this process becomes. It is kept once the model has loaded.
 Status begin_start(const LastStart& choice);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "format/tensor.h"
+#include "models/not_implemented.h"
 
 namespace ft::gguf {
 namespace {
@@ -37,12 +38,12 @@ Result<const Row*> find_row(const std::string& name, const std::string& path) {
     if (row.name == name) return &row;
     known += (known.empty() ? "" : ", ") + std::string(row.name);
   }
-  std::string lacking;
+  std::string_view lacking;
   for (const auto& [refused, parts] : kRefused) {
-    if (refused == name) lacking = "; not implemented: " + std::string(parts);
+    if (refused == name) lacking = parts;
   }
   return Error{Code::kUnsupported, path + ": general.architecture: expected one of " + known + ", found " +
-                                       format::in_quotes(name) + lacking +
+                                       format::in_quotes(name) + not_implemented(lacking) +
                                        "; use a model of a supported family"};
 }
 

@@ -33,7 +33,7 @@ impl Bound {
         Ok(Bound { names, values })
     }
 
-    /// The argument, none too.
+    /// The argument, which may be none.
     pub fn given(&self, name: &str) -> Option<&Value> {
         let at = self.names.iter().position(|known| *known == name)?;
         self.values[at].as_ref()
@@ -71,7 +71,7 @@ impl Bound {
         }
     }
 
-    /// All as named arguments, for minijinja's own filters.
+    /// All of them as named arguments, as minijinja's own filters take them.
     pub fn into_named(self) -> Value {
         let given = self.names.iter().zip(self.values);
         let given = given.filter_map(|(name, value)| Some((*name, value?))).filter(|(_, v)| !v.is_none());

@@ -11,10 +11,10 @@ pub const MAX_REMAINDERS: u64 = 10_000;
 /// Max product of the counts of nested repetitions, as in `(a{m}){n}`.
 pub const MAX_REPEATS: u64 = 10_000;
 
-/// The library negates whole numbers, so at the lowest one it would not end.
+/// The lowest bound of a whole number: the library negates bounds, and never ends at the lowest integer.
 const LOWEST: f64 = i64::MIN as f64;
 
-/// Max bytes that are read of a repetition.
+/// Max bytes of a repetition that are read.
 const LONGEST: usize = 48;
 
 fn limit(text: String) -> Failure {
@@ -27,7 +27,7 @@ struct Multiples {
     divisors: Vec<u64>, // one for each keyword
     shared: u64,        // places that use or combine other parts of the schema
     refers: bool,
-    low_note: bool, // a number in an annotation is too low, which matters where a reference leads there
+    low_note: bool, // a number in an annotation is too low; refused if a reference leads there
 }
 
 /// Members whose keys are names of the client.
@@ -46,7 +46,7 @@ fn too_low() -> Failure {
     limit(format!("a number is at or below {LOWEST}, the lowest that can be written; use a higher one"))
 }
 
-/// 0.05 is 5 hundredths: the automaton has as many states as the digits say. None: an unsupported number.
+/// The states of the automaton: 5 for 0.05, which is 5 hundredths. None: an unsupported number.
 fn divisor_of(number: f64) -> Option<u64> {
     let mut whole = number;
     for _ in 0..20 {

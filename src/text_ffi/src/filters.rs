@@ -50,7 +50,7 @@ fn native_arguments(name: &str, mut args: Vec<Value>) -> Result<Vec<Value>, Erro
         given.set("attribute", Value::from(path));
     }
     let number = args[0].clone();
-    // Only the usual rounding keeps an integer one.
+    // Rounding up or down makes a float of an integer; the usual rounding keeps it.
     if name == "round"
         && number.is_integer()
         && given.get("method").is_some_and(|m| m.as_str() != Some("common"))

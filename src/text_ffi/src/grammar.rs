@@ -196,8 +196,8 @@ impl GrammarEnv {
     }
 }
 
-/// Translates llguidance's stop reasons, some of which are identifiers of its code. `none`: the sentence for
-/// a state where no token may follow.
+/// A sentence for a stop reason of llguidance, which may be an identifier of its code. `none`: the one for a
+/// state where no token may follow.
 fn in_words(text: String, none: &str) -> String {
     match text.as_str() {
         "" | "NoExtension" | "NoExtensionBias" => none.into(),

@@ -254,7 +254,7 @@ fn equal_at(a: &Value, b: &Value, depth: usize) -> Result<bool, Error> {
     Ok(a.kind() == b.kind() && (alone(a) || (!is_list(a) && a == b)))
 }
 
-/// None: one of them is NaN, which has no order.
+/// None if one of them is NaN.
 fn order(op: &str, a: &Value, b: &Value, depth: usize) -> Result<Option<Ordering>, Error> {
     if depth > MAX_DEPTH {
         return Err(too_deep());

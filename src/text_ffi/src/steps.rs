@@ -188,8 +188,8 @@ pub struct PieceSteps(Vec<PieceStep>);
 fn growth_of(json: &Json) -> u64 {
     match json["type"].as_str() {
         Some("ByteLevel") if json["add_prefix_space"] == false => 2,
-        Some("ByteLevel") => 4, // a blank for each piece, and two bytes for one
-        Some("Metaspace") => 8, // its sign for each blank and in front of each piece
+        Some("ByteLevel") => 4, // a blank in front of each piece, and two bytes for each byte
+        Some("Metaspace") => 8, // its mark in place of each blank and in front of each piece
         _ => 1,
     }
 }

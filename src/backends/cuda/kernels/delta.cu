@@ -5,8 +5,8 @@ namespace ft::cuda {
 
 constexpr int kConvAhead = 8;  // rows that a thread loads at once
 
-// One thread a channel; y: segment; z: its rows [32 z, 32 z + 32). The first of them, which alone reads the
-// ring, writes it, after that.
+// One thread a channel; y: segment; z: its rows [32 z, 32 z + 32). Only the blocks with z = 0 read the ring;
+// they write it afterwards.
 FT_KERNEL(conv, ConvArgs, 128) {
   release_next();
   const int c = (int)blockIdx.x * 128 + (int)threadIdx.x, first = (int)blockIdx.z * kRingRows;

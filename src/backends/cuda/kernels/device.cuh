@@ -11,7 +11,7 @@
 #define FT_SHARED __shared__
 #define FT_DYNAMIC(name) extern __shared__ __align__(128) unsigned char name[]
 #define FT_UNROLL _Pragma("unroll")
-// Code is fetched from far away in a launch's first round: what runs a few times stays small.
+// The first round of a launch fetches its code from far away, so loops that run a few times stay small.
 #define FT_LOOP _Pragma("unroll 1")
 #define FT_UNROLL_4 _Pragma("unroll 4")
 #define FT_UNROLL_2 _Pragma("unroll 2")
@@ -165,7 +165,7 @@ FT_DEVICE float magnitude(float a) { return float_of(bits_of(a) & 0x7fffffffu); 
 FT_DEVICE float bf16_low(u32 pair) { return float_of(pair << 16); }
 FT_DEVICE float bf16_high(u32 pair) { return float_of(pair & 0xffff0000u); }
 
-/// The same in every lane, whatever lane holds what: additions of a butterfly.
+/// The sum over a warp, with the same bits in every lane: additions of a butterfly.
 FT_DEVICE float warp_sum(float value) {
   FT_UNROLL for (int distance = 16; distance > 0; distance >>= 1) value =
       value + shuffle_xor(value, distance);

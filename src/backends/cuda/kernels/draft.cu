@@ -73,8 +73,8 @@ FT_KERNEL(cluster_logits, ClusterArgs, 256) {
 
 // ---- the walk ----
 
-/// Over what value(i), 0 <= i < count, gives: the places of the highest ones in order, ties to the lower
-/// column(i). Those that are never are left out: their place is -1.
+/// The `wanted` highest of value(i), 0 <= i < count, in order, each with its column(i); ties to the lower
+/// column. The column of a value that is negative infinity is -1.
 template <class Value, class Column>
 FT_DEVICE void top_of(int count, int wanted, const Value& value, const Column& column, float* values,
                       int* columns) {
@@ -111,7 +111,7 @@ FT_KERNEL(walk_tops, WalkArgs, 256) {
       [&](int i) { return first + i; }, p.part_values + to, p.part_columns + to);
 }
 
-// Those of the row. One block a row.
+// The highest logits of a row, out of those of its parts. One block a row.
 FT_KERNEL(walk_candidates, WalkArgs, 256) {
   begin_kernel();
   const int row = (int)blockIdx.x, count = p.sample.parts * p.candidates;
@@ -122,7 +122,7 @@ FT_KERNEL(walk_candidates, WalkArgs, 256) {
       [&](int i) { return columns[i]; }, p.values + row * p.candidates, p.columns + row * p.candidates);
 }
 
-/// What the row draws among `count` scores, which are seen logits; the same in each thread.
+/// The place that the row draws among `count` scores, logits as sampling sees them; the same in each thread.
 FT_DEVICE int draw_of(const SamplePlace& s, const float* scores, const int* tokens, int count) {
   FT_SHARED float values[kMaxWalked];
   FT_SHARED int ids[kMaxWalked];

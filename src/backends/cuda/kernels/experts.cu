@@ -44,7 +44,7 @@ FT_DEVICE float mass_of_block(const float* scores, int count, float highest) {
   return total;
 }
 
-/// What the choice compares.
+/// The number by which a row chooses its experts.
 FT_DEVICE float merit_of(const RouteArgs& p, const float* scores, int index) {
   const float score = scores[index];
   if (!p.by_sigmoid || score != score) return score;

@@ -16,8 +16,8 @@ FT_DEVICE void barrier_arrive(u32 b) {
 FT_DEVICE void barrier_expect(u32 b, u32 n) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(b), "r"(n) : "memory");
 }
-/// A lost signal ends the step instead of hanging it. The loop is hidden from the compiler, which else takes
-/// all that follows for divergent.
+/// A lost signal ends the step instead of hanging it. The loop is hidden from the compiler, which would treat
+/// the code after it as divergent.
 FT_DEVICE void barrier_wait(u32 b, u32 parity) {
   asm volatile(
       "{ .reg .pred p; .reg .u32 n; mov.u32 n, 0; again: "
@@ -40,7 +40,7 @@ FT_DEVICE void bulk_copy_once(u32 to, const void* from, u32 bytes, u32 barrier, 
       : "memory");
 }
 
-/// A policy of bulk_copy_once: what is read once does not stay in the cache.
+/// The policy of bulk_copy_once: data that is read once does not stay in the cache.
 FT_DEVICE u64 read_once() {
   u64 policy;
   asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));

@@ -14,7 +14,7 @@
 
 namespace ft::cuda {
 
-/// The groups of a stage and slice: `Chunk`, or what the matrix has if that is 0.
+/// The groups of a stage and slice: `Chunk`, or if that is 0, by the matrix.
 template <int Chunk>
 FT_DEVICE int chunk_of(const StreamArgs& p) {
   return Chunk > 0 ? Chunk : piece_groups(slice_groups(p.linear.groups));

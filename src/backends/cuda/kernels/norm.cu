@@ -126,7 +126,7 @@ FT_KERNEL(norm_chain, NormChainArgs, 256) {
   }
 }
 
-// One block a row: its mean first, then the squares of what is left.
+// One block a row: its mean first, then the squares of the differences.
 FT_KERNEL(layer_norm, LayerNormArgs, 256) {
   begin_kernel();
   const int row = (int)blockIdx.x, width = p.in.width;

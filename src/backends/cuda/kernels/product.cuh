@@ -122,8 +122,8 @@ struct AffineRecord<Bits, kShortestGroup, Scales> {
   FT_DEVICE_MEMBER static float whole(float total) { return total; }
 };
 
-/// The same of e2m1 codes: sums are doubled until they are whole. Positive and negative codes are products of
-/// their own, since what a code does not name is 0.
+/// The same of e2m1 codes: sums are doubled until they are whole. Positive and negative codes have separate
+/// products; in each of them the other codes are 0.
 struct SmallFloatRecord {
   static constexpr int kGroup = kSmallFloatGroup, kAhead = 4, kInputBytes = 1;
   uint2 words;

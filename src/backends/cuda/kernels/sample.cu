@@ -1,11 +1,11 @@
 // The ends of a step: its table from the host, hidden rows in and out by place, and the tokens of its logits.
-// Sampling gives what ft::sample gives (sampling/sample.h), bit for bit: the same IEEE operations of double
-// in the same order, integer masses, ties to the lower token.
+// Sampling gives the tokens of ft::sample (sampling/sample.h), bit for bit: the same IEEE operations of
+// double in the same order, integer masses, ties to the lower token.
 #include "backends/cuda/kernels/sample.cuh"
 
 namespace ft::cuda {
 
-// One block. What follows begins when it has ended, so the table may be read before wait_for_rows().
+// One block. The next launch begins when it has ended, so the table may be read before wait_for_rows().
 FT_KERNEL(fetch, FetchArgs, 256) {
   FT_SHARED int turn;
   wait_for_rows();

@@ -1,4 +1,4 @@
-// What the kernels share that turn logits into tokens: noise, the best of a block, masses of top-p.
+// Shared by the kernels that turn logits into tokens: noise, the best of a block, masses of top-p.
 #pragma once
 
 #include "backends/cuda/kernels/device.cuh"
@@ -44,7 +44,7 @@ FT_DEVICE double gumbel(const SamplePlace& s, int token) {
   return -log_of_positive(-log_of_positive(uniform));
 }
 
-/// The best of what threads offer: the greater score, then the lower token.
+/// A score and its token; take() keeps the greater score, of equal ones the lower token.
 struct Offer {
   double score;
   int token;

@@ -64,7 +64,7 @@ struct HalfPlaces {
   static constexpr int kSums = kAt.sums, kFull = kAt.full, kEmpty = kAt.empty;
 };
 
-/// What a lane reads of a tile's record: its codes, scales and biases of its two outputs.
+/// A lane's part of a tile's record: its codes, and the scales and biases of its two outputs.
 template <class Weights>
 struct HalfTile {
   HalfWords<Weights::kBits, Weights::kGroup> words;
