@@ -8,6 +8,7 @@ model (tools/smollm2 fetches it).
 import json
 import os
 import pathlib
+import subprocess
 import sys
 import unittest
 
@@ -28,7 +29,8 @@ class SmolLm2(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         drafter = ROOT / "assets" / "smollm2-135m-eagle3"
-        cls.server = Server("--model", MODEL, "--drafter", f"eagle3={drafter}").__enter__()
+        # A given depth: the automatic one depends on how long rounds took when they were measured.
+        cls.server = Server("--model", MODEL, "--drafter", f"eagle3={drafter}", "--depth", "3").__enter__()
         cls.client = Client(cls.server.url, timeout=120).__enter__()
 
     @classmethod
@@ -59,6 +61,18 @@ class SmolLm2(unittest.TestCase):
             self.assertEqual(self.post("/v1/detokenize", {"tokens": ids})["text"], case["rendered"])
             compared += 1
         self.assertGreater(compared, 5)
+
+    def test_the_screen_misses_no_head_that_the_model_does_not_name(self):
+        drafter = ROOT / "assets" / "smollm2-135m-eagle3"
+        command = [os.environ["FORETOKEN"], "serve", "--port", "0", "--model", MODEL, "--drafter", f"eagle3={drafter}"]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        try:
+            shown = next(line for line in server.stdout if line.startswith("  drafter"))
+        finally:
+            server.terminate()
+            server.communicate()
+        self.assertIn("eagle3", shown)
+        self.assertNotIn("MTP head", shown)
 
     def test_its_drafter_gives_more_than_a_token_a_round_and_the_same_text(self):
         texts, per_round = {}, 0

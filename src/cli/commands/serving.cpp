@@ -422,7 +422,10 @@ std::string serving_screen(const LoadedModel& loaded, const Engine& engine, cons
   if (model_info.drafter.starts_with("mtp")) {
     drafter += fmt::format("; draft vocabulary: {}", draft_vocabulary_text(loaded.model));
   }
-  if (!model_info.drafter_problem.empty()) drafter += " (" + model_info.drafter_problem + ")";
+  // Nobody misses a head that the model does not name if another drafter is loaded.
+  const bool missed =
+      loaded.model.mtp_head.state != HeadReport::State::kNone || loaded.model.drafters.empty();
+  if (missed && !model_info.drafter_problem.empty()) drafter += " (" + model_info.drafter_problem + ")";
   const std::string page = ui_asset() != nullptr ? fmt::format("  page      {}/\n", url) : "";
   std::string screen = fmt::format(
       "foretoken {} serves {} at {}\n"
