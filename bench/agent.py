@@ -7,7 +7,8 @@ program starts, and again after a restart. Standard library only.
 
 One line a turn: tokens of its prompt, how many were read from the cache, the share of the part that it has in
 common with the turn before, seconds of the whole request (16 answered tokens). `--pause`: between two turns, as of an
-agent that waits for its tools. After --turns the server is stopped and started again with the same folder for --after turns.
+agent that waits for its tools. After --turns the server is stopped and started again with the same folder for --after
+turns.
 """
 import argparse
 import os
