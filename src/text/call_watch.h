@@ -1,8 +1,8 @@
 // CallWatch: finds the beginning of a tool call in the tokens of an answer that may have text before it. From
 // there on a grammar of calls takes over (sched/answer_constraint.h); the text before stays free. A pattern
 // is a text that the parser of the chat format takes for a call's beginning; within reasoning, only the one
-// that ends it. Some tokens complete a pattern and continue; they are allowed if the grammar allows the rest of
-// them. Patterns that the grammar cannot continue may not be completed. Owner: ThinkingMarks, one a model;
+// that ends it. Some tokens complete a pattern and continue; they are allowed if the grammar allows the rest
+// of them. Patterns that the grammar cannot continue may not be completed. Owner: ThinkingMarks, one a model;
 // immutable. Thread: any. Cost: a list of tokens for each byte of a pattern; about 50 ms for 250,000 tokens.
 // No errors.
 #pragma once
