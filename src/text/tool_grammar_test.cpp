@@ -75,8 +75,8 @@ TEST(ToolGrammar, OnSightAToolThatCannotBeUsedDoesNotRefuseTheOthers) {
   const std::string_view uncallable[] = {
       R"([{"function": {"name": "a<b"}}])",
       R"([{"function": {"name": "now", "parameters": {"properties": {"x": false}, "required": ["x"]}}}])",
-      R"([{"function": {"name": "now", "parameters": {"properties": {
-          "x": {"const": "</parameter> </function>"}}, "required": ["x"]}}}])"};
+      R"([{"function": {"name": "now", "parameters": {"properties": {"x": {"const": "</parameter>"}},
+          "required": ["x"]}}}])"};
   for (const std::string_view tools_json : uncallable) {
     rules.tools_json = tools_json;
     EXPECT_NE(refusal(compiler().tool_calls(rules)).find("no tool can be written"), std::string::npos)
@@ -285,7 +285,7 @@ TEST(ToolGrammar, AParameterIsWhatItsSchemaComesTo) {
            {R"({"type": "number", "exclusiveMinimum": 0, "maximum": 0.5})", "0.5", "0"},
            {R"({"type": "number", "minimum": -0.5, "exclusiveMaximum": 0})", "-0.25", "-0"},
            {R"({"type": "number", "exclusiveMinimum": 3, "exclusiveMaximum": 3.5})", "3.25", "3"},
-           {R"({"enum": ["a</parameter></tool_call>", "ok"]})", "ok", "a"},
+           {R"({"enum": ["a</parameter>", "ok"]})", "ok", "a"},
            {R"({"type": "object", "oneOf": [{"required": ["x"]}, {"required": ["y"]}]})", "{\"x\": 1}",
             "{\"x\": 1, \"y\": 2}"},
        }) {

@@ -146,11 +146,13 @@ TEST(MarkupInValues, AStringThatAModelLeavesOpenEndsWithItsParameter) {
   EXPECT_EQ(read(kGlm4MoeFormat, kListTools, many, 1000).calls, 1) << "a bounded search";
 }
 
+/// A grammar ends a text at the first </parameter>. A model that forgets a required parameter goes on with
+/// </function>, which may not come yet: it would otherwise write odd tags into the text.
 TEST(MarkupInValues, ATextOfQwenHoldsTheEndOfAParameterUnlessTheCallGoesOn) {
   ToolCallRules rules = qwen_rules();
   rules.tools_json = kTextTools, rules.required = true;
   const auto grammar = tools(rules);
-  for (const char* text :
+  for (const std::string_view text :
        {"", "a", "\n", "</parameter>", "a</parameter>b", "<parameter name=\"a\">\n</parameter>\n<b>\n",
         "</parameter>\n</parameter>\n", "</parameter>\n<parameters>\n</functions>", "</parameter> ",
         "</parameter></parameter>\n</par"}) {
@@ -158,35 +160,11 @@ TEST(MarkupInValues, ATextOfQwenHoldsTheEndOfAParameterUnlessTheCallGoesOn) {
         "<tool_call>\n<function=f>\n<parameter=text>\n{}\n</parameter>\n<parameter=n>\n1\n</parameter>\n"
         "</function>\n</tool_call>",
         text);
-    EXPECT_TRUE(accepts(*grammar, call)) << call;
+    EXPECT_EQ(accepts(*grammar, call), text.find("</parameter>") == std::string_view::npos) << call;
     for (const size_t most : {size_t{1}, call.size()})
       EXPECT_EQ(Json::parse(read(kQwen35Format, kTextTools, call, most).arguments),
                 (Json{{"text", text}, {"n", 1}}));
   }
-  for (const char* text :
-       {"</parameter><parameter=n>", "a</parameter>\n<parameter=n>\n2", "</parameter>  </function>x",
-        "</parameter>\n\n</tool_call>", "</parameter>\nx</parameter></function> "}) {
-    const std::string call = fmt::format(
-        "<tool_call>\n<function=f>\n<parameter=text>\n{}\n</parameter>\n<parameter=n>\n1\n</parameter>\n"
-        "</function>\n</tool_call>",
-        text);
-    EXPECT_FALSE(accepts(*grammar, call)) << call;
-  }
-}
-
-TEST(MarkupInValues, AListedTextOfQwenMayHoldTheEndOfAParameter) {
-  ToolCallRules rules = qwen_rules();
-  rules.required = true;
-  rules.tools_json = R"([{"function": {"name": "f", "parameters": {"properties": {"text": {"enum":
-      ["</parameter>", "a</parameter></function>", "b"]}}, "required": ["text"]}}}])";
-  const auto grammar = tools(rules);
-  const auto call = [](const char* text) {
-    return fmt::format(
-        "<tool_call>\n<function=f>\n<parameter=text>\n{}\n</parameter>\n</function>\n</tool_call>", text);
-  };
-  EXPECT_TRUE(accepts(*grammar, call("b")));
-  EXPECT_TRUE(accepts(*grammar, call("</parameter>")));
-  EXPECT_FALSE(accepts(*grammar, call("a</parameter></function>"))) << "its parser would end the value";
 }
 
 TEST(MarkupInValues, AKeyOfGemmaInItsQuotesHoldsTheEndOfACall) {

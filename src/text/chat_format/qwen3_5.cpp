@@ -6,7 +6,6 @@
 #include "text/chat_format/qwen3_5_tags.h"
 #include "text/chat_format/tagged_arguments.h"
 #include "text/json_text.h"
-#include "text/pattern.h"
 #include "text/tool_grammar.h"
 
 namespace ft {
@@ -15,20 +14,15 @@ namespace {
 
 constexpr std::string_view kQwen35Openings[] = {qwen3_5_tags::kCallOpen, qwen3_5_tags::kFunctionOpen};
 
-// As the parser of calls reads them.
-constexpr std::string_view kQwen35Followers[] = {qwen3_5_tags::kParameterOpen, qwen3_5_tags::kFunctionClose,
-                                                 qwen3_5_tags::kCallClose};
-constexpr ArgumentTags kQwen35ArgumentTags = {qwen3_5_tags::kParameterOpen,  ">\n", "", "",
-                                              qwen3_5_tags::kParameterClose, "\n",  "", kQwen35Followers};
+constexpr ArgumentTags kQwen35ArgumentTags = {qwen3_5_tags::kParameterOpen,  ">\n", "",       "",
+                                              qwen3_5_tags::kParameterClose, "\n",  "\"\\n\""};
 
 Result<CallBody> qwen3_5_call_body(const ToolFunction& function, const std::string& prefix,
                                    std::string& lark) {
   FT_TRY(check_name(function.name, "function", "<>\n"));
   FT_ASSIGN(CallBody body, tagged_arguments(function, kQwen35ArgumentTags, prefix, lark));
   const std::string head = json_quoted(fmt::format("\n{}{}>\n", qwen3_5_tags::kFunctionOpen, function.name));
-  // A line's end is before it if there are parameters.
-  body.expression =
-      fmt::format("{} {} /\\n?{}\\n/", head, body.expression, escaped_for_lark(qwen3_5_tags::kFunctionClose));
+  body.expression = fmt::format("{} {} \"{}\\n\"", head, body.expression, qwen3_5_tags::kFunctionClose);
   return body;
 }
 
@@ -37,10 +31,9 @@ Result<std::string> qwen3_5_text_body(const TextFunction& function, const std::s
   const std::string head =
       json_quoted(fmt::format("\n{}{}>\n{}{}>\n", qwen3_5_tags::kFunctionOpen, function.name,
                               qwen3_5_tags::kParameterOpen, kTextParameter));
-  const std::string end =
-      fmt::format("\n{}\n{}\n", qwen3_5_tags::kParameterClose, qwen3_5_tags::kFunctionClose);
-  const std::string without = end_pattern(kQwen35ArgumentTags);
-  return fmt::format("{} {}", head, lark_of(function.format, prefix + "_text", {end, without}, lark));
+  const std::string text = lark_of(function.format, prefix + "_text",
+                                   {fmt::format("\n{}", qwen3_5_tags::kParameterClose), {}}, lark);
+  return fmt::format("{} {} \"\\n{}\\n\"", head, text, qwen3_5_tags::kFunctionClose);
 }
 
 std::string qwen3_5_shared_rules(const GrammarTags& tags) {

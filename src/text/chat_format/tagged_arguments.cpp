@@ -8,7 +8,6 @@
 #include "text/json_text.h"
 #include "text/pattern.h"
 #include "text/schema_lark.h"
-#include "text/tags.h"
 #include "text/tool_grammar.h"
 
 namespace ft {
@@ -54,25 +53,19 @@ class TaggedArguments {
     for (const SchemaShape::Property& property : shape.properties) {
       if (rules_.never(property.node)) continue;
       FT_TRY(check_name(property.name, "parameter", "<>\n"));
-      const std::string name = fmt::format("{}{}{}", before(), property.name, tags_.after);
+      const std::string name = fmt::format("{}{}{}", tags_.before, property.name, tags_.after);
       items.push_back({rules_.rule(entry(vocabulary_.expression(name), property.node)), property.required});
     }
     SchemaLark::Names names;
     names.any = "[^<>\\s]{1,64}";
     names.quoted = [](std::string_view part) { return std::string(part); };
     names.entry = [this](const std::string& name, int node) {
-      return entry(fmt::format("{} {} {}", part(before()), name, part(tags_.after)), node);
+      return entry(fmt::format("{} {} {}", part(tags_.before), name, part(tags_.after)), node);
     };
     // Allows other parameters only if the schema describes them or has no others; else models invent some.
     names.others = (shape.open && (items.empty() || shape.describes_others())) || shape.min > items.size();
-    if (tags_.followers.empty()) return rules_.entries(items, shape, names, {});
-    // A value may go on after `close`, so what ends it is one lexeme with the beginning of the next.
-    names.first = json_quoted(tags_.before);
-    return rules_.entries(items, shape, names, fmt::format("\n{}", tags_.before));
+    return rules_.entries(items, shape, names, {});
   }
-
-  /// Before a name, without what begins its parameter.
-  std::string_view before() const { return tags_.followers.empty() ? tags_.before : std::string_view(); }
 
   std::string part(std::string_view tag) const { return tag.empty() ? "" : vocabulary_.expression(tag); }
 
@@ -101,7 +94,7 @@ class TaggedArguments {
     const auto add = [&](const std::string& one) { all += (all.empty() ? "" : " | ") + one; };
     for (const Json& literal : node.literals) {
       const std::string text = literal.is_string() ? literal.get<std::string>() : std::string();
-      if (breaks(text)) continue;
+      if (text.find(tags_.close) != std::string::npos) continue;
       add(literal.is_string() ? ended(text) : fmt::format("{} {}", rules_.literal(literal), ended("")));
     }
     for (const SchemaShape& shape : node.shapes) {
@@ -116,18 +109,6 @@ class TaggedArguments {
     }
     unwritable_ = unwritable_ || all.empty();
     return rules_.rule(all.empty() ? R"("")" : all);
-  }
-
-  /// Whether a text would end its parameter.
-  bool breaks(std::string_view text) const {
-    for (size_t at = text.find(tags_.close); at != std::string_view::npos;
-         at = text.find(tags_.close, at + 1)) {
-      std::string_view rest = text.substr(at + tags_.close.size());
-      rest.remove_prefix(std::min(rest.find_first_not_of(kTagSpace), rest.size()));
-      const auto follows = [&](std::string_view one) { return rest.starts_with(one); };
-      if (tags_.followers.empty() || std::ranges::any_of(tags_.followers, follows)) return true;
-    }
-    return false;
   }
 
   /// A text with conditions, with the end of its parameter; empty: the conditions cannot be written.
@@ -155,27 +136,10 @@ Result<CallBody> tagged_arguments(const ToolFunction& function, const ArgumentTa
 
 std::string tagged_text_rule(const ArgumentTags& tags, const GrammarTags& vocabulary) {
   const std::optional<std::string> close = vocabulary.token(tags.close);
-  const std::string suffix = fmt::format("[suffix={}]", json_quoted(tags.close));
-  if (!close && tags.followers.empty()) return fmt::format("{}{}: /(?s:.*)/\n", kValue, suffix);
-  if (!close) {
-    return fmt::format(
-        "{0}: {0}_begin {0}_more*\n{0}_begin{1}: /(?s:.*)/\n{0}_more{1}: VALUE_MORE\n"
-        "VALUE_MORE: /(?s:.*)/ & ~/{2}(?s:.*)/\n",
-        kValue, suffix, followers_pattern(tags));
-  }
+  if (!close) return fmt::format("{}[suffix={}]: /(?s:.*)/\n", kValue, json_quoted(tags.close));
   // Ordinary tokens may spell the tag too, and the parser of calls would end the value there.
   return fmt::format("VALUE_TEXT: /(?s:.*)/ & ~/(?s:.*){}(?s:.*)/\n{}: VALUE_TEXT {}\n",
                      escaped_for_lark(tags.close), kValue, *close);
-}
-
-std::string followers_pattern(const ArgumentTags& tags) {
-  std::string all;
-  for (const std::string_view one : tags.followers) all += (all.empty() ? "" : "|") + escaped_for_lark(one);
-  return fmt::format("[ \\t\\r\\n\\f\\v]*({})", all);
-}
-
-std::string end_pattern(const ArgumentTags& tags) {
-  return escaped_for_lark(tags.close) + followers_pattern(tags);
 }
 
 }  // namespace ft

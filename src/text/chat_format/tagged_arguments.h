@@ -2,7 +2,6 @@
 // text and as JSON otherwise. Qwen3.5 and GLM write such calls, GLM with tags that are tokens.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -18,9 +17,6 @@ struct ArgumentTags {
   std::string_view close;          // ends a value; text before it is raw
   std::string_view gap;            // of a value that is not raw text, before `close`
   std::string_view next;           // a Lark expression after a parameter
-  // What may follow a parameter, after white space: `close` before anything else is text. The first one
-  // begins the next parameter, on a new line. None: the first `close` ends a value.
-  std::span<const std::string_view> followers = {};
 };
 
 /// The expression of all parameters of a function. Errors: a parameter whose name breaks the tags.
@@ -28,8 +24,5 @@ Result<CallBody> tagged_arguments(const ToolFunction& function, const ArgumentTa
                                   const std::string& prefix, std::string& lark);
 /// The Lark rule of raw text, which all calls share.
 std::string tagged_text_rule(const ArgumentTags& tags, const GrammarTags& vocabulary);
-/// Regular expressions of Lark: the followers after white space, and a value's end with them.
-std::string followers_pattern(const ArgumentTags& tags);
-std::string end_pattern(const ArgumentTags& tags);
 
 }  // namespace ft
