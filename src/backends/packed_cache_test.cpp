@@ -5,6 +5,7 @@
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sys/file.h>
@@ -167,7 +168,9 @@ TEST_F(Prepared, AnotherFileOrVersionIsReplaced) {
   expect_repaired(std::string(5000, 'x'), good, "it is not a packed-weight cache");
   std::string old = good;
   ++old[16];
-  expect_repaired(old, good, "it has version 5, this program writes 4");
+  expect_repaired(
+      old, good,
+      fmt::format("it has version {}, this program writes {}", kPackedFileVersion + 1, kPackedFileVersion));
   std::string other = good;
   other[70] ^= 1;
   expect_repaired(other, good, "it holds other weights");
