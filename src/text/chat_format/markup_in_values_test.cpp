@@ -146,7 +146,7 @@ TEST(MarkupInValues, AStringThatAModelLeavesOpenEndsWithItsParameter) {
   EXPECT_EQ(read(kGlm4MoeFormat, kListTools, many, 1000).calls, 1) << "a bounded search";
 }
 
-/// A grammar ends a text at the first </parameter>. A model that forgets a required parameter goes on with
+/// A grammar ends a text at the first </parameter>. A model that forgets a required parameter continues with
 /// </function>, which may not come yet: it would otherwise write odd tags into the text.
 TEST(MarkupInValues, ATextOfQwenHoldsTheEndOfAParameterUnlessTheCallGoesOn) {
   ToolCallRules rules = qwen_rules();
