@@ -101,8 +101,8 @@ void drain(json& value) noexcept {
   }
 }
 
-/// Text with the numbers that Python writes and JSON has not, as strings: NaN, Infinity. A key that nobody
-/// reads may have one; a number that is read is refused by its key. Empty: the text has none.
+/// The text with NaN and Infinity as strings: Python writes these numbers, JSON does not know them. A key
+/// that nobody reads may have one; a number that is read is refused by its key. Empty: the text has none.
 std::string quoted_numbers(std::string_view text) {
   constexpr std::string_view kWords[] = {"NaN", "Infinity", "-Infinity"};
   std::string out;

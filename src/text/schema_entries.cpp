@@ -146,9 +146,9 @@ std::string SchemaLark::others(const SchemaShape& shape, const Names& names, uin
   const auto left = [&](uint64_t taken) { return most == SchemaShape::kNoLimit ? most : most - taken; };
   if (forced < 2) {
     if (!first || between.empty()) return repeated(forced, most);
-    return fmt::format("({} {} {}){}", names.first, entry, repeated(0, left(1)), forced == 0 ? "?" : "");
+    return fmt::format("({} {}){}", entry, repeated(0, left(1)), forced == 0 ? "?" : "");
   }
-  return fmt::format("{} {} {}", first ? names.first : between, distinct(shape, names, forced, comma),
+  return fmt::format("{}{} {}", first ? "" : between, distinct(shape, names, forced, comma),
                      repeated(0, left(forced)));
 }
 
@@ -184,11 +184,8 @@ std::string SchemaLark::entries(const std::vector<Item>& items, const SchemaShap
       const bool fits = next && count + 1 <= most;
       std::string both;
       if (fits)
-        both = fmt::format("{} {} {}",
-                           count == 0      ? names.first
-                           : comma.empty() ? ""
-                                           : json_quoted(comma),
-                           item->rule, *next);
+        both = fmt::format("{}{} {}", count > 0 && !comma.empty() ? json_quoted(comma) + " " : "", item->rule,
+                           *next);
       if (!item->required && after[count]) both += (both.empty() ? "" : " | ") + *after[count];
       if (!both.empty()) now[count] = rule(both);
     }

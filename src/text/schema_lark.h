@@ -62,8 +62,7 @@ class SchemaLark {
     std::string_view any;                                 // a regular expression of names
     std::function<std::string(std::string_view)> quoted;  // a part of it, as names are written
     Entry entry;
-    std::string first = {};  // an expression before the first entry
-    bool others = false;     // names outside of the properties are allowed
+    bool others = false;  // names outside of the properties are allowed
   };
   /// The entries of an object in order, as many as it requires, with `comma` between.
   std::string entries(const std::vector<Item>& items, const SchemaShape& shape, const Names& names,

@@ -422,7 +422,7 @@ std::string serving_screen(const LoadedModel& loaded, const Engine& engine, cons
   if (model_info.drafter.starts_with("mtp")) {
     drafter += fmt::format("; draft vocabulary: {}", draft_vocabulary_text(loaded.model));
   }
-  // Nobody misses a head that the model does not name if another drafter is loaded.
+  // A missing head matters if the model names one, or if there is no other drafter.
   const bool missed =
       loaded.model.mtp_head.state != HeadReport::State::kNone || loaded.model.drafters.empty();
   if (missed && !model_info.drafter_problem.empty()) drafter += " (" + model_info.drafter_problem + ")";
